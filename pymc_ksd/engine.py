@@ -1,0 +1,202 @@
+r"""The one place that evaluates the Stein kernel over all pairs of points.
+
+The upper triangle of the n × n matrix is walked block by block, each block is reduced at once, and
+nothing of size n² is ever held: memory is :math:`O(n (d + m) + b^2)` for m replicates, whose weights
+stay in the compact form they were drawn in, and blocks of b points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_ksd.points import ScaledPoints
+from pymc_ksd.progress import progress_bar
+from pymc_ksd.stein import SteinKernel
+
+__all__ = ["PairSums", "evaluate_all_pairs", "evaluate_pairs"]
+
+#: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
+_RADIAL_BLOCK = 512
+#: Numbers that one temporary of a general kernel may hold (it has d × d of them for every pair).
+_GENERAL_NUMBERS = 4_000_000
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """Sums of the Stein kernel over pairs of n points.
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (n,)
+        ``u(x_i, x_i)``.
+    off_diagonal : float
+        The sum over all ordered pairs of different points.
+    quadratic : ndarray of shape (m,), optional
+        For each column w of the weights, the sum of ``w_i w_j u(x_i, x_j)`` over the same pairs.
+    quadratic_diagonal : ndarray of shape (m,), optional
+        The sum of ``w_i² u(x_i, x_i)``.
+    coordinates : ndarray of shape (d,), optional
+        The sum of every coordinate's term over all ordered pairs, a point with itself included.
+    coordinates_diagonal : ndarray of shape (d,), optional
+        The part of it that comes from points paired with themselves.
+    """
+
+    diagonal: np.ndarray
+    off_diagonal: float
+    quadratic: np.ndarray | None = None
+    quadratic_diagonal: np.ndarray | None = None
+    coordinates: np.ndarray | None = None
+    coordinates_diagonal: np.ndarray | None = None
+
+
+def evaluate_pairs(
+    stein: SteinKernel, points: ScaledPoints, bandwidths: np.ndarray, first: slice, second: slice
+) -> np.ndarray:
+    """Return ``u`` between the points of two slices of equal length, one pair each."""
+    x, s = points.positions, points.scores
+    values = [
+        stein.pairs()(
+            _rows(x, first), _rows(s, first), _rows(x, second), _rows(s, second), *parameters
+        )
+        for parameters in _parameter_sets(stein, bandwidths)
+    ]
+    result: np.ndarray = np.mean(values, axis=0)
+    _check_finite(result, stein)
+    return result
+
+
+def evaluate_all_pairs(
+    stein: SteinKernel,
+    points: ScaledPoints,
+    bandwidths: np.ndarray,
+    *,
+    weights: np.ndarray | None = None,
+    coordinates: bool = False,
+    block_size: int | None = None,
+    progressbar: bool = False,
+) -> PairSums:
+    """Walk all pairs of points once and return the sums that were asked for.
+
+    Parameters
+    ----------
+    stein : SteinKernel
+        The Stein kernel.
+    points : ScaledPoints
+        Points and their scores.
+    bandwidths : ndarray
+        One bandwidth, or several whose Stein kernels are averaged.
+    weights : ndarray of shape (n, m), optional
+        Multipliers of the points for m quadratic forms, of any number type.
+    coordinates : bool, default False
+        Also sum each coordinate's term.
+    block_size : int, optional
+        Points in a block.
+    progressbar : bool, default False
+        Show a bar when the work is long.
+
+    Returns
+    -------
+    PairSums
+    """
+    n, dim = points.positions.shape
+    size = block_size or default_block_size(stein, dim)
+    diagonal = evaluate_pairs(stein, points, bandwidths, slice(None), slice(None))
+    block = stein.block(weights=weights is not None, coordinates=coordinates)
+    sets = _parameter_sets(stein, bandwidths)
+
+    total = 0.0
+    quadratic = None if weights is None else np.zeros(weights.shape[1])
+    per_coordinate = np.zeros(dim) if coordinates else None
+    with progress_bar("Comparing points", len(sets) * n * (n + 1) / 2, progressbar) as bar:
+        for rows, columns in _upper_triangle(n, size):
+            inputs = [
+                array[part]
+                for part in (rows, columns)
+                for array in (points.positions, points.scores)
+            ]
+            if weights is not None:
+                inputs += [np.asarray(weights[part], dtype=np.float64) for part in (rows, columns)]
+            if coordinates:
+                inputs += [points.standard_scores[part] for part in (rows, columns)]
+                inputs.append(points.mixing)
+            times = 1.0 if rows == columns else 2.0
+            for parameters in sets:
+                outputs = list(block(*inputs, *parameters))
+                total += times * float(outputs.pop(0))
+                if quadratic is not None:
+                    quadratic += times * outputs.pop(0)
+                if per_coordinate is not None:
+                    per_coordinate += times * outputs.pop(0)
+                bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
+
+    count = len(sets)
+    on_diagonal = None if weights is None else _quadratic_diagonal(weights, diagonal, size)
+    return PairSums(
+        diagonal=diagonal,
+        off_diagonal=total / count - float(diagonal.sum()),
+        quadratic=None if quadratic is None else quadratic / count - on_diagonal,
+        quadratic_diagonal=on_diagonal,
+        coordinates=None if per_coordinate is None else per_coordinate / count,
+        coordinates_diagonal=(
+            _coordinates_diagonal(stein, points, sets) if coordinates else None
+        ),
+    )
+
+
+def default_block_size(stein: SteinKernel, dim: int) -> int:
+    """Return how many points a block has when the user does not say."""
+    if stein.kernel.radial:
+        return _RADIAL_BLOCK
+    return max(1, min(_RADIAL_BLOCK, int(np.sqrt(_GENERAL_NUMBERS) / dim)))
+
+
+def _upper_triangle(n: int, size: int) -> Iterator[tuple[slice, slice]]:
+    parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    for index, rows in enumerate(parts):
+        for columns in parts[index:]:
+            yield rows, columns
+
+
+def _parameter_sets(stein: SteinKernel, bandwidths: np.ndarray) -> list[list[np.ndarray]]:
+    return [
+        [np.asarray(number) for number in stein.kernel.parameter_values(float(bandwidth))]
+        for bandwidth in bandwidths
+    ]
+
+
+def _rows(array: np.ndarray, part: slice) -> np.ndarray:
+    return np.ascontiguousarray(array[part])
+
+
+def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) -> np.ndarray:
+    total = np.zeros(weights.shape[1])
+    for start in range(0, len(diagonal), size):
+        part = slice(start, start + size)
+        total += diagonal[part] @ np.asarray(weights[part], dtype=np.float64) ** 2
+    return total
+
+
+def _coordinates_diagonal(
+    stein: SteinKernel, points: ScaledPoints, sets: list[list[np.ndarray]]
+) -> np.ndarray:
+    values = [
+        stein.own_coordinates()(
+            points.positions, points.standard_scores, points.mixing, *parameters
+        )
+        for parameters in sets
+    ]
+    result: np.ndarray = np.mean(values, axis=0)
+    return result
+
+
+def _check_finite(values: np.ndarray, stein: SteinKernel) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"The Stein kernel of `kernel` {stein.kernel!r} is not finite at "
+            f"{np.count_nonzero(~np.isfinite(values))} pair(s) of points. The kernel's first two "
+            "derivatives must be finite everywhere, also at zero distance (a square root of the "
+            "distance is not), and scores must not overflow."
+        )

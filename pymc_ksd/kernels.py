@@ -1,0 +1,474 @@
+r"""Base kernels :math:`k(x, x')`, written as PyTensor expressions.
+
+A *radial* kernel is one expression :math:`\varphi(r^2)` of the squared distance
+:math:`r^2 = \|x - x'\|^2`; a *general* kernel is any expression of two vectors. Derivatives come
+from PyTensor. A built-in kernel overrides :meth:`Kernel.profile_derivatives` only where
+differentiating its expression is slow or undefined at zero distance.
+
+Every number a kernel depends on (bandwidth, exponent, weights of a sum) is an input of the compiled
+Stein kernel, so changing it never compiles anything again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["IMQ", "RBF", "General", "Kernel", "Matern52", "Radial", "get_kernel"]
+
+Expressions = Sequence[TensorVariable]
+
+
+class Kernel:
+    """A positive definite base kernel.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Fix the bandwidth of this kernel. By default it is the one the test chooses, see the
+        argument `bandwidth` of :func:`pymc_ksd.ksd_test`.
+
+    Notes
+    -----
+    Kernels add up and can be multiplied by positive numbers: ``RBF() + 0.5 * IMQ()``.
+    """
+
+    #: Whether the kernel depends on its arguments through their distance alone.
+    radial: bool = True
+
+    def __init__(self, *, bandwidth: float | None = None) -> None:
+        self.bandwidth = None if bandwidth is None else positive_number(bandwidth, "bandwidth")
+
+    @property
+    def structure(self) -> Hashable:
+        """What decides the kernel's graph; kernels with equal structure share compiled code."""
+        return type(self)
+
+    @property
+    def takes_bandwidth(self) -> bool:
+        """Whether the kernel needs a bandwidth from the test."""
+        return self.bandwidth is None
+
+    def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
+        """Return the numbers for the kernel's inputs, given the bandwidth the test has chosen."""
+        return (bandwidth if self.bandwidth is None else self.bandwidth,)
+
+    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        raise NotImplementedError
+
+    def profile_derivatives(
+        self, squared_distance: TensorVariable, parameters: Expressions
+    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+        r"""Return :math:`\varphi, \varphi', \varphi''` at an array of squared distances."""
+        value = self.profile(squared_distance, parameters)
+        first = pt.grad(value.sum(), squared_distance)
+        second = pt.grad(first.sum(), squared_distance, disconnected_inputs="ignore")
+        return value, first, second
+
+    def expression(
+        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
+    ) -> TensorVariable:
+        """Return the scalar ``k(x, y)`` for two vectors."""
+        return self.profile(pt.sum((x - y) ** 2), parameters)
+
+    def __add__(self, other: Kernel) -> Kernel:
+        """Add another kernel."""
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return SumKernel([(1.0, self), (1.0, other)])
+
+    def __mul__(self, weight: float) -> Kernel:
+        """Multiply by a positive number."""
+        return SumKernel([(positive_number(weight, "weight"), self)])
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        """Name the kernel and its bandwidth, when fixed."""
+        inner = "" if self.bandwidth is None else f"bandwidth={self.bandwidth:g}"
+        return f"{type(self).__name__}({inner})"
+
+
+class RBF(Kernel):
+    r"""Gaussian kernel :math:`\exp(-r^2 / 2h^2)` with bandwidth :math:`h`.
+
+    Examples
+    --------
+    >>> from pymc_ksd import IMQ, RBF
+    >>> RBF() + 0.5 * IMQ(bandwidth=2)
+    RBF() + 0.5 * IMQ(bandwidth=2)
+    """
+
+    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        (bandwidth,) = parameters
+        return pt.exp(squared_distance * (-0.5 / bandwidth**2))
+
+
+class IMQ(Kernel):
+    r"""Inverse multiquadric kernel :math:`(1 + r^2 / h^2)^{\beta}` with :math:`-1 < \beta < 0`.
+
+    Its slow decay lets the discrepancy see samples that fail to converge in three dimensions and
+    more, which the Gaussian kernel can miss [1]_.
+
+    Parameters
+    ----------
+    beta : float, default -0.5
+        The exponent.
+    bandwidth : float, optional
+        Fix the bandwidth :math:`h` of this kernel.
+
+    References
+    ----------
+    .. [1] Gorham, J., and Mackey, L. (2017). Measuring sample quality with kernels. Proceedings of
+       the 34th International Conference on Machine Learning. arXiv:1703.01717
+    """
+
+    def __init__(self, beta: float = -0.5, *, bandwidth: float | None = None) -> None:
+        super().__init__(bandwidth=bandwidth)
+        if not -1 < beta < 0:
+            raise ValueError(f"`beta` must lie strictly between -1 and 0, got {beta!r}.")
+        self.beta = float(beta)
+
+    @property
+    def _inverse_root(self) -> bool:
+        return self.beta == -0.5
+
+    @property
+    def structure(self) -> Hashable:
+        """The square root of the usual exponent has a graph of its own, without powers."""
+        return IMQ, self._inverse_root
+
+    def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
+        """Return the bandwidth and, unless it is -1/2, the exponent."""
+        values = super().parameter_values(bandwidth)
+        return values if self._inverse_root else (*values, self.beta)
+
+    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        base = 1 + squared_distance / parameters[0] ** 2
+        return 1 / pt.sqrt(base) if self._inverse_root else base ** parameters[1]
+
+    def profile_derivatives(
+        self, squared_distance: TensorVariable, parameters: Expressions
+    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+        r"""Return :math:`\varphi, \varphi', \varphi''`, for the usual exponent by products alone."""
+        if not self._inverse_root:
+            return super().profile_derivatives(squared_distance, parameters)
+        value = self.profile(squared_distance, parameters)
+        inverse = 1 / parameters[0] ** 2
+        square = value * value
+        first = (-0.5 * inverse) * (value * square)
+        second = (-1.5 * inverse) * (first * square)
+        return value, first, second
+
+    def __repr__(self) -> str:
+        """Name the kernel, its exponent when unusual, and its bandwidth when fixed."""
+        inner = [] if self._inverse_root else [f"beta={self.beta:g}"]
+        inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
+        return f"IMQ({', '.join(inner)})"
+
+
+class Matern52(Kernel):
+    r"""Matérn kernel of smoothness 5/2, :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt5\, r/h`."""
+
+    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        (bandwidth,) = parameters
+        a = pt.sqrt(5 * squared_distance) / bandwidth
+        return (1 + a + a**2 / 3) * pt.exp(-a)
+
+    def profile_derivatives(
+        self, squared_distance: TensorVariable, parameters: Expressions
+    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+        r"""Return :math:`\varphi, \varphi', \varphi''`; the root has no derivative at distance zero."""
+        (bandwidth,) = parameters
+        a = pt.sqrt(5 * squared_distance) / bandwidth
+        decay = pt.exp(-a)
+        inverse = 1 / bandwidth**2
+        value = (1 + a + a**2 / 3) * decay
+        first = (-5 / 6 * inverse) * ((1 + a) * decay)
+        second = (25 / 12 * inverse**2) * decay
+        return value, first, second
+
+
+class _FromFunction(Kernel):
+    """A kernel given by a user's function, with named numbers that stay inputs."""
+
+    def __init__(
+        self,
+        function: Callable[..., TensorVariable],
+        *,
+        n_arguments: int,
+        bandwidth: float | None,
+        name: str | None,
+        parameters: dict[str, float],
+    ) -> None:
+        super().__init__(bandwidth=bandwidth)
+        if not callable(function):
+            raise TypeError(f"`function` must be callable, got {type(function).__name__}.")
+        self.function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.parameters = {key: float(value) for key, value in parameters.items()}
+        accepted = list(inspect.signature(function).parameters)[n_arguments:]
+        self._wants_bandwidth = "bandwidth" in accepted
+        if bandwidth is not None and not self._wants_bandwidth:
+            raise ValueError(
+                f"`bandwidth` was given, but the kernel function {self.name!r} has no argument "
+                "of that name."
+            )
+
+    @property
+    def structure(self) -> Hashable:
+        """The function itself, and the names of its parameters."""
+        return type(self), self.function, tuple(self.parameters)
+
+    @property
+    def takes_bandwidth(self) -> bool:
+        """Whether the function has an argument named ``bandwidth`` that is still free."""
+        return self._wants_bandwidth and self.bandwidth is None
+
+    def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
+        """Return the bandwidth, if the function wants it, and the named parameters."""
+        first = super().parameter_values(bandwidth) if self._wants_bandwidth else ()
+        return (*first, *self.parameters.values())
+
+    def _call(self, arguments: Expressions, parameters: Expressions) -> TensorVariable:
+        names = ["bandwidth"] * self._wants_bandwidth + list(self.parameters)
+        value = self.function(*arguments, **dict(zip(names, parameters, strict=True)))
+        return pt.as_tensor_variable(value)
+
+    def __repr__(self) -> str:
+        """Name the kernel's function and its parameters."""
+        inner = [self.name] + [f"{key}={value:g}" for key, value in self.parameters.items()]
+        inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
+        return f"{type(self).__name__}({', '.join(inner)})"
+
+
+class Radial(_FromFunction):
+    r"""A radial kernel from a PyTensor expression :math:`\varphi(r^2)`.
+
+    Parameters
+    ----------
+    function : callable
+        Takes an array of squared distances, then any parameters by name, and returns the kernel
+        elementwise. It receives the test's bandwidth when it has an argument ``bandwidth``. Its
+        first two derivatives must be finite at zero distance.
+    bandwidth : float, optional
+        Fix the bandwidth of this kernel.
+    name : str, optional
+        How the kernel is called in results.
+    **parameters : float
+        Further arguments of `function`.
+
+    Examples
+    --------
+    A rational quadratic kernel:
+
+    >>> from pymc_ksd import Radial
+    >>> def rational_quadratic(squared_distance, bandwidth, alpha):
+    ...     return (1 + squared_distance / (2 * alpha * bandwidth**2)) ** (-alpha)
+    >>> Radial(rational_quadratic, alpha=0.8)
+    Radial(rational_quadratic, alpha=0.8)
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., TensorVariable],
+        *,
+        bandwidth: float | None = None,
+        name: str | None = None,
+        **parameters: float,
+    ) -> None:
+        super().__init__(
+            function, n_arguments=1, bandwidth=bandwidth, name=name, parameters=parameters
+        )
+
+    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        return self._call([squared_distance], parameters)
+
+
+class General(_FromFunction):
+    """A kernel from any PyTensor expression of two points.
+
+    Parameters
+    ----------
+    function : callable
+        Takes two vectors of length d, then any parameters by name, and returns the scalar kernel.
+        It must be symmetric, positive definite and twice differentiable. It receives the test's
+        bandwidth when it has an argument ``bandwidth``.
+    bandwidth : float, optional
+        Fix the bandwidth of this kernel.
+    name : str, optional
+        How the kernel is called in results.
+    **parameters : float
+        Further arguments of `function`.
+
+    Examples
+    --------
+    A periodic kernel for angles:
+
+    >>> import pytensor.tensor as pt
+    >>> from pymc_ksd import General
+    >>> def periodic(x, y, bandwidth):
+    ...     return pt.exp(-2 * pt.sum(pt.sin((x - y) / 2) ** 2) / bandwidth**2)
+    >>> General(periodic)
+    General(periodic)
+    """
+
+    radial = False
+
+    def __init__(
+        self,
+        function: Callable[..., TensorVariable],
+        *,
+        bandwidth: float | None = None,
+        name: str | None = None,
+        **parameters: float,
+    ) -> None:
+        super().__init__(
+            function, n_arguments=2, bandwidth=bandwidth, name=name, parameters=parameters
+        )
+
+    def expression(
+        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
+    ) -> TensorVariable:
+        """Return the scalar ``k(x, y)`` for two vectors."""
+        value = self._call([x, y], parameters)
+        if value.ndim != 0:
+            raise ValueError(
+                f"The kernel function {self.name!r} must return a scalar for two vectors, "
+                f"got {value.ndim} dimension(s)."
+            )
+        return value
+
+
+class SumKernel(Kernel):
+    """A sum of kernels with positive weights."""
+
+    def __init__(self, terms: list[tuple[float, Kernel]]) -> None:
+        super().__init__()
+        flat: list[tuple[float, Kernel]] = []
+        for weight, kernel in terms:
+            if isinstance(kernel, SumKernel):
+                flat += [(weight * inner, term) for inner, term in kernel.terms]
+            else:
+                flat.append((weight, kernel))
+        self.terms = tuple(flat)
+        self.radial = all(kernel.radial for _, kernel in self.terms)
+
+    @property
+    def structure(self) -> Hashable:
+        """The structures of the terms."""
+        return SumKernel, tuple(kernel.structure for _, kernel in self.terms)
+
+    @property
+    def takes_bandwidth(self) -> bool:
+        """Whether any term needs a bandwidth."""
+        return any(kernel.takes_bandwidth for _, kernel in self.terms)
+
+    def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
+        """Return weight and parameters of each term in turn."""
+        return tuple(
+            number
+            for weight, kernel in self.terms
+            for number in (weight, *kernel.parameter_values(bandwidth))
+        )
+
+    def _split(self, parameters: Expressions) -> list[tuple[TensorVariable, Kernel, Expressions]]:
+        rest = list(parameters)
+        parts = []
+        for _, kernel in self.terms:
+            count = len(kernel.parameter_values(1.0))
+            parts.append((rest[0], kernel, rest[1 : 1 + count]))
+            rest = rest[1 + count :]
+        return parts
+
+    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        return sum(
+            weight * kernel.profile(squared_distance, inner)
+            for weight, kernel, inner in self._split(parameters)
+        )
+
+    def profile_derivatives(
+        self, squared_distance: TensorVariable, parameters: Expressions
+    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+        r"""Return :math:`\varphi, \varphi', \varphi''` as the sums of the terms' own."""
+        parts = [
+            [weight * part for part in kernel.profile_derivatives(squared_distance, inner)]
+            for weight, kernel, inner in self._split(parameters)
+        ]
+        value, first, second = (sum(order) for order in zip(*parts, strict=True))
+        return value, first, second
+
+    def expression(
+        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
+    ) -> TensorVariable:
+        """Return the scalar ``k(x, y)`` for two vectors."""
+        return sum(
+            weight * kernel.expression(x, y, inner)
+            for weight, kernel, inner in self._split(parameters)
+        )
+
+    def __repr__(self) -> str:
+        """Write the sum out."""
+        return " + ".join(
+            repr(kernel) if weight == 1 else f"{weight:g} * {kernel!r}"
+            for weight, kernel in self.terms
+        )
+
+
+_NAMED: dict[str, type[Kernel]] = {"rbf": RBF, "imq": IMQ, "matern52": Matern52}
+
+
+def get_kernel(kernel: str | Kernel | Callable[..., Any]) -> Kernel:
+    """Turn the argument `kernel` of a public function into a :class:`Kernel`.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        A name (``"rbf"``, ``"imq"``, ``"matern52"``), a kernel, or a PyTensor function of two
+        vectors, see :class:`General`.
+
+    Returns
+    -------
+    Kernel
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        return kernel()
+    if isinstance(kernel, str):
+        if kernel.lower() not in _NAMED:
+            raise ValueError(
+                f"`kernel` must be one of {', '.join(map(repr, _NAMED))}, a Kernel or a function "
+                f"of two vectors, got {kernel!r}."
+            )
+        return _NAMED[kernel.lower()]()
+    if callable(kernel):
+        return General(kernel)
+    raise TypeError(
+        f"`kernel` must be a name, a Kernel or a function of two vectors, "
+        f"got {type(kernel).__name__}."
+    )
+
+
+def positive_number(value: Any, argument: str) -> float:
+    """Return `value` as a float after checking that it is finite and positive."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{argument}` must be a number, got {type(value).__name__} {value!r}."
+        ) from error
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"`{argument}` must be positive and finite, got {value!r}.")
+    return number

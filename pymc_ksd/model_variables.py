@@ -1,0 +1,215 @@
+"""What a density over PyMC variables is made of: their shapes, transforms and log-probability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.censored import CensoredRV
+from pymc.distributions.distribution import DiracDeltaRV
+from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.transforms import LogExpM1
+from pymc.logprob.transforms import (
+    ChainedTransform,
+    CircularTransform,
+    IntervalTransform,
+    LogOddsTransform,
+    LogTransform,
+)
+from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs, rewrite_pregrad
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.utils import MethodNotDefined
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_ksd.compilation import compile_function, interpreted_mode
+from pymc_ksd.sample_data import Variable
+
+__all__ = ["Density"]
+
+_ELEMENTWISE = (
+    LogTransform,
+    LogExpM1,
+    IntervalTransform,
+    LogOddsTransform,
+    CircularTransform,
+)
+
+
+@dataclass(frozen=True)
+class Density:
+    """A log density's gradient and what it is a function of.
+
+    Attributes
+    ----------
+    variables : tuple of Variable
+        The variables of a point, in the order of its coordinates.
+    gradient : callable
+        Maps points of shape (n, d) to scores of the same shape.
+    unconstrain : callable
+        Maps samples, one array of shape (n, *shape) for each variable, to points.
+    simulate : callable, optional
+        Draws samples: takes n and a generator. None when the density cannot be sampled from.
+    no_simulation : str
+        Why, in that case.
+    observed : dict, optional
+        The model's own data for these variables.
+    circular : tuple of str
+        Variables that live on a circle.
+    kind : str
+        What the density is: "prior", "posterior", "observed" or "callable".
+    """
+
+    variables: tuple[Variable, ...]
+    gradient: Callable[[np.ndarray], np.ndarray]
+    unconstrain: Callable[[Mapping[str, np.ndarray]], np.ndarray]
+    simulate: Callable[[int, np.random.Generator], Mapping[str, np.ndarray]] | None
+    no_simulation: str = ""
+    observed: Mapping[str, np.ndarray] | None = None
+    circular: tuple[str, ...] = ()
+    kind: str = "callable"
+
+
+def is_elementwise(transform: Any) -> bool:
+    """Whether a transform acts on every element by itself."""
+    if transform is None:
+        return True
+    if isinstance(transform, ChainedTransform):
+        return all(is_elementwise(part) for part in transform.transform_list)
+    return isinstance(transform, _ELEMENTWISE) or getattr(transform, "ndim_supp", None) == 0
+
+
+def is_circular(transform: Any) -> bool:
+    """Whether a transform leaves a variable on a circle."""
+    if isinstance(transform, ChainedTransform):
+        return any(is_circular(part) for part in transform.transform_list)
+    return isinstance(transform, CircularTransform)
+
+
+def check_continuous_logp(rv: TensorVariable, role: str) -> None:
+    """Refuse variables for which no score exists, and say what to do instead."""
+    op = rv.owner.op
+    if isinstance(op, SimulatorRV):
+        raise ValueError(
+            f"The {role} variable {rv.name!r} is a Simulator: it has no log-probability, so there "
+            "is no score. Compare simulations with the data by other means, or replace it by a "
+            "distribution with a density."
+        )
+    if np.dtype(rv.dtype).kind != "f":
+        if role == "free":
+            hint = (
+                "The score is a gradient and needs continuous variables. Sum the discrete variable "
+                "out first, for example with pymc_extras.marginalize or a Mixture likelihood."
+            )
+        else:
+            hint = "The score is a gradient and needs continuous data."
+        raise ValueError(f"The {role} variable {rv.name!r} is discrete ({rv.dtype}). {hint}")
+    if isinstance(op, CensoredRV):
+        raise ValueError(
+            f"The {role} variable {rv.name!r} is censored: its distribution has atoms at the "
+            "censoring points and hence no score there. Test the uncensored observations against "
+            "pm.Truncated instead."
+        )
+    parts = [variable.owner.op for variable in rv.owner.inputs if variable.owner is not None]
+    if any(isinstance(part, DiracDeltaRV) for part in [op, *parts]):
+        raise ValueError(
+            f"The {role} variable {rv.name!r} puts positive probability on single values "
+            "(DiracDelta, hurdle and zero-inflated models of continuous data): it has no score "
+            "there. Test the continuous part alone, on the observations away from those values."
+        )
+
+
+def log_density(build: Callable[[], Any], names: Sequence[str]) -> TensorVariable:
+    """Call PyMC for a log-probability graph and explain when a variable has none."""
+    try:
+        return build()
+    except (NotImplementedError, MethodNotDefined, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"No log-probability could be derived for the variable(s) {', '.join(names)}: "
+            f"{error}"
+        ) from error
+
+
+@contextmanager
+def explain_missing_gradient(names: Sequence[str]) -> Iterator[None]:
+    """Turn PyTensor's errors about missing gradients into one that names the variables."""
+    try:
+        yield
+    except (NotImplementedError, MethodNotDefined, NullTypeGradError) as error:
+        raise ValueError(
+            "The log-probability cannot be differentiated with respect to the variable(s) "
+            f"{', '.join(names)}: {error}"
+        ) from error
+
+
+def gradient_of(
+    logp: TensorVariable, inputs: Sequence[TensorVariable], names: Sequence[str]
+) -> list[TensorVariable]:
+    """Return the gradients of a scalar log density and explain when there are none."""
+    with explain_missing_gradient(names):
+        return pt.grad(rewrite_pregrad(logp), list(inputs), disconnected_inputs="ignore")
+
+
+def evaluate_shapes(variables: Sequence[TensorVariable]) -> list[tuple[int, ...]]:
+    """Return the shapes of variables, from their types or else from the graph."""
+    unknown = [v for v in variables if any(size is None for size in v.type.shape)]
+    known = {}
+    if unknown:
+        shapes = compile_function([], [pt.as_tensor(v.shape) for v in unknown])()
+        known = {id(v): shape for v, shape in zip(unknown, shapes, strict=True)}
+    return [
+        tuple(int(size) for size in known.get(id(v), v.type.shape))  # type: ignore[arg-type]
+        for v in variables
+    ]
+
+
+def describe(
+    model: pm.Model,
+    rv: TensorVariable,
+    transform: Any,
+    shape: tuple[int, ...],
+    unconstrained_shape: tuple[int, ...],
+    dims: Sequence[str | None] | None,
+) -> Variable:
+    """Collect what labels and results need to know about a variable."""
+    named = None
+    if dims is not None and len(dims) == len(shape) and all(dim is not None for dim in dims):
+        named = tuple(str(dim) for dim in dims)
+    coords = {
+        dim: list(model.coords[dim])
+        for dim, size in zip(named or (), shape, strict=False)
+        if model.coords.get(dim) is not None and len(model.coords[dim]) == size
+    }
+    return Variable(
+        name=str(rv.name),
+        shape=shape,
+        unconstrained_shape=unconstrained_shape,
+        dims=named,
+        coords=coords,
+        transform=None if transform is None else getattr(transform, "name", None),
+        elementwise=is_elementwise(transform) and shape == unconstrained_shape,
+    )
+
+
+def compile_simulation(
+    inputs: Sequence[TensorVariable], outputs: Sequence[TensorVariable]
+) -> Callable[..., list[np.ndarray]]:
+    """Return a function ``(rng, *inputs)`` that draws random variables.
+
+    The graph gets random number generators of its own, so those of the model stay as they are.
+    """
+    fresh = replace_rng_nodes(list(outputs))
+    function = pm.compile(
+        list(inputs), fresh, mode=interpreted_mode(), on_unused_input="ignore"
+    )
+    generators = find_rng_nodes(fresh)
+
+    def draw(rng: np.random.Generator, *values: Any) -> list[np.ndarray]:
+        reseed_rngs(generators, rng.integers(2**31, size=4))
+        return function(*values)
+
+    return draw

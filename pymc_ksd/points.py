@@ -1,0 +1,155 @@
+r"""From unconstrained points and their scores to the coordinates in which a kernel compares them.
+
+Points are centred before any distance is formed: distances come from matrix products, which would
+otherwise lose the digits that a common offset takes up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import pdist
+
+from pymc_ksd.kernels import positive_number
+
+__all__ = ["SCALES", "ScaledPoints", "choose_bandwidths", "scale_points"]
+
+#: What the argument `scale` may be.
+SCALES = (None, "std", "cov")
+#: Points used for the median distance.
+_MEDIAN_POINTS = 1_000
+#: Below this many points per coordinate a sample covariance is pulled towards its diagonal.
+_POINTS_PER_COORDINATE = 10
+#: Smallest admitted eigenvalue of a correlation matrix, relative to the largest.
+_EIGENVALUE_FLOOR = 1e-10
+
+
+@dataclass(frozen=True)
+class ScaledPoints:
+    """Points and scores in the coordinates z that a kernel compares.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n, d)
+        The points z, centred and scaled.
+    scores : ndarray of shape (n, d)
+        The score with respect to z.
+    standard_scores : ndarray of shape (n, d)
+        The score with respect to each coordinate alone in units of its standard deviation, or in
+        its own units when points are not scaled.
+    mixing : ndarray of shape (d, d)
+        The matrix M with z = M y, y being those single coordinates.
+    """
+
+    positions: np.ndarray
+    scores: np.ndarray
+    standard_scores: np.ndarray
+    mixing: np.ndarray
+
+
+def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> ScaledPoints:
+    """Centre points and scale them by nothing, standard deviations or the covariance.
+
+    Parameters
+    ----------
+    points, scores : ndarray of shape (n, d)
+        Unconstrained points and the score there.
+    scale : {None, "std", "cov"}
+        With ``"cov"``, points are whitened: z = L⁻¹(x − mean), L the Cholesky factor of their
+        covariance, and the score becomes Lᵀs.
+
+    Returns
+    -------
+    ScaledPoints
+    """
+    if scale not in SCALES:
+        raise ValueError(
+            f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}."
+        )
+    dim = points.shape[1]
+    centred = points - points.mean(axis=0)
+    if scale is None:
+        return ScaledPoints(centred, scores, scores, np.eye(dim))
+    deviations = centred.std(axis=0, ddof=1)
+    if not deviations.all():
+        raise ValueError(
+            f"`scale` {scale!r} divides by the spread of every coordinate, but "
+            f"{np.count_nonzero(deviations == 0)} coordinate(s) do not vary, first at position "
+            f"{int(np.argmin(deviations))}."
+        )
+    standard, standard_scores = centred / deviations, scores * deviations
+    if scale == "std" or dim == 1:
+        return ScaledPoints(standard, standard_scores, standard_scores, np.eye(dim))
+    factor = _correlation_factor(standard)
+    mixing = solve_triangular(factor, np.eye(dim), lower=True)
+    return ScaledPoints(
+        np.ascontiguousarray(standard @ mixing.T), standard_scores @ factor, standard_scores, mixing
+    )
+
+
+def _correlation_factor(standard: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of the correlation matrix, regularised where it has to be."""
+    n, dim = standard.shape
+    correlation = standard.T @ standard / (n - 1)
+    if n < _POINTS_PER_COORDINATE * dim:
+        weight = dim / (n + dim)
+        correlation = (1 - weight) * correlation + weight * np.eye(dim)
+    values, vectors = np.linalg.eigh(correlation)
+    floor = _EIGENVALUE_FLOOR * values[-1]
+    if values[0] < floor:
+        correlation = (vectors * np.maximum(values, floor)) @ vectors.T
+    factor: np.ndarray = np.linalg.cholesky(correlation)
+    return factor
+
+
+def choose_bandwidths(
+    bandwidth: Any, positions: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the bandwidths as an array, the median distance among points by default.
+
+    Parameters
+    ----------
+    bandwidth : "median", float or array_like
+        A rule, a number, or several numbers.
+    positions : ndarray of shape (n, d)
+        Scaled points.
+    rng : numpy.random.Generator
+        Picks the points for the median when there are many.
+
+    Returns
+    -------
+    ndarray of shape (number of bandwidths,)
+    """
+    if isinstance(bandwidth, str):
+        if bandwidth != "median":
+            raise ValueError(
+                f"`bandwidth` must be 'median', a positive number or several, got {bandwidth!r}."
+            )
+        return np.array([median_distance(positions, rng)])
+    numbers = np.atleast_1d(np.asarray(bandwidth, dtype=object))
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise ValueError(
+            "`bandwidth` must be 'median', a positive number or a flat list of them, got an array "
+            f"of shape {numbers.shape}."
+        )
+    return np.array([positive_number(number, "bandwidth") for number in numbers])
+
+
+def median_distance(positions: np.ndarray, rng: np.random.Generator) -> float:
+    """Return the median distance between different points, of a random subset if there are many."""
+    if len(positions) > _MEDIAN_POINTS:
+        positions = rng.choice(positions, _MEDIAN_POINTS, replace=False, shuffle=False)
+    distances = pdist(positions)
+    median = float(np.median(distances))
+    if median == 0:
+        # More than half of all pairs coincide, as after many rejected proposals.
+        distances = distances[distances > 0]
+        median = float(np.median(distances)) if distances.size else 0.0
+    if median == 0:
+        raise ValueError(
+            "`bandwidth` 'median' needs points that differ, but all points are the same."
+        )
+    return median

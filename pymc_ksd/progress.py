@@ -1,0 +1,69 @@
+"""A progress bar that appears only when the work turns out to be long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+__all__ = ["ProgressBar", "progress_bar"]
+
+#: Seconds of work before a bar is shown.
+_PATIENCE = 1.5
+
+
+class ProgressBar:
+    """Counts finished work and draws a bar once the work has taken a while."""
+
+    def __init__(self, description: str, total: float, visible: bool) -> None:
+        self._description = description
+        self._total = total
+        self._visible = visible
+        self._done = 0.0
+        self._started = time.monotonic()
+        self._bar: Progress | None = None
+
+    def advance(self, amount: float) -> None:
+        """Report that `amount` of the work is finished."""
+        self._done += amount
+        if not self._visible:
+            return
+        if self._bar is None:
+            if time.monotonic() - self._started < _PATIENCE:
+                return
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TextColumn("elapsed"),
+                TimeElapsedColumn(),
+                TextColumn("remaining"),
+                TimeRemainingColumn(),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self._description, total=self._total)
+        self._bar.update(self._task, completed=self._done)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def progress_bar(description: str, total: float, visible: bool) -> Iterator[ProgressBar]:
+    """Give a bar for `total` units of work; it is removed at the end, also after an error."""
+    bar = ProgressBar(description, total, visible)
+    try:
+        yield bar
+    finally:
+        bar.stop()

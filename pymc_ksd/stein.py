@@ -1,0 +1,274 @@
+r"""The Langevin Stein kernel of a base kernel, as PyTensor graphs over blocks of points.
+
+For the score :math:`s = \nabla \log q` the Stein kernel is a sum over coordinates,
+
+.. math::
+
+    u(x, x') = \sum_\ell s_\ell s'_\ell k + s_\ell \partial_{x'_\ell} k + s'_\ell \partial_{x_\ell} k
+               + \partial_{x_\ell} \partial_{x'_\ell} k .
+
+With a radial kernel :math:`k = \varphi(r^2)` it becomes
+
+.. math::
+
+    u = \varphi\, s \cdot s' + 2 \varphi' \left[(x - x') \cdot (s' - s) - d\right]
+        - 4 \varphi'' r^2 ,
+
+which needs three matrix products and one elementwise pass for a block of pairs. Any other kernel is
+differentiated in full.
+
+Contributions of single coordinates are measured in units of standard deviations, :math:`y`, while
+the kernel may compare points in other coordinates :math:`z = M y` (see
+:class:`pymc_ksd.points.ScaledPoints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.replace import vectorize_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_ksd.compilation import compile_function, compile_key
+from pymc_ksd.kernels import Kernel
+
+__all__ = ["SteinKernel"]
+
+#: Compiled functions kept for reuse; the oldest is dropped beyond this number.
+_MAX_CACHED = 64
+_functions: dict[Any, Any] = {}
+
+
+@dataclass(frozen=True)
+class SteinKernel:
+    """The Stein kernel of a base kernel, ready to be evaluated block by block.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The base kernel.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``.
+    """
+
+    kernel: Kernel
+    compile_kwargs: Mapping[str, Any] | None = None
+
+    def pairs(self) -> Any:
+        """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs of points, shape (n,)."""
+        return self._cached("pairs", self._build_pairs)
+
+    def block(self, *, weights: bool, coordinates: bool) -> Any:
+        """Return the function that reduces one block of pairs.
+
+        Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
+        `weights`, the multipliers ``v, w`` of rows and columns, shapes (rows, m) and (columns, m);
+        with `coordinates`, the scores in standardised coordinates of rows and columns and the
+        matrix M; then the kernel's parameters. It returns the sum of u over the block, with
+        `weights` the m sums of ``v u w``, and with `coordinates` the sum of each coordinate's term.
+        """
+        return self._cached(
+            ("block", weights, coordinates), lambda: self._build_block(weights, coordinates)
+        )
+
+    def own_coordinates(self) -> Any:
+        """Return the function ``(x, standard scores, M, *parameters)`` for points with themselves.
+
+        It returns the sum over points of each coordinate's term in ``u(x_i, x_i)``, shape (d,).
+        """
+        return self._cached("own coordinates", self._build_own_coordinates)
+
+    def matrix(self) -> Any:
+        """Return the function ``(x, s, y, t, *parameters) -> u`` of a block, shape (rows, columns)."""
+        return self._cached("matrix", self._build_matrix)
+
+    def _cached(self, kind: Any, build: Any) -> Any:
+        key = (self.kernel.structure, kind, compile_key(self.compile_kwargs))
+        function = _functions.pop(key, None)
+        if function is None:
+            function = build()
+            while len(_functions) >= _MAX_CACHED:
+                _functions.pop(next(iter(_functions)))
+        _functions[key] = function
+        return function
+
+    def _parameters(self) -> list[TensorVariable]:
+        count = len(self.kernel.parameter_values(1.0))
+        return [pt.dscalar(f"parameter_{index}") for index in range(count)]
+
+    def _build_pairs(self) -> Any:
+        x, s, y, t = (pt.dmatrix(name) for name in "xsyt")
+        parameters = self._parameters()
+        if self.kernel.radial:
+            difference = x - y
+            squared = pt.sum(difference**2, axis=-1)
+            cross = pt.sum(difference * (t - s), axis=-1)
+            derivatives = self.kernel.profile_derivatives(squared, parameters)
+            u = _radial_stein(derivatives, squared, pt.sum(s * t, axis=-1), cross, x.shape[1])
+        else:
+            u = _general_stein(self.kernel, x, s, y, t, parameters).total
+        return self._compile([x, s, y, t, *parameters], u)
+
+    def _build_own_coordinates(self) -> Any:
+        x, s, mixing = (pt.dmatrix(name) for name in ("x", "s_standard", "mixing"))
+        parameters = self._parameters()
+        if self.kernel.radial:
+            origin = pt.zeros((1,))
+            value, first, _ = self.kernel.profile_derivatives(origin, parameters)
+            metric = pt.sum(mixing**2, axis=0)
+            sums = value * pt.sum(s**2, axis=0) - 2 * first * x.shape[0] * metric
+        else:
+            terms = _general_stein(self.kernel, x, s, x, s, parameters)
+            sums = terms.coordinate_terms(s, s, mixing).sum(axis=0)
+        return self._compile([x, s, mixing, *parameters], sums)
+
+    def _build_matrix(self) -> Any:
+        x, s, y, t = (pt.dmatrix(name) for name in "xsyt")
+        parameters = self._parameters()
+        u = _block_stein(self.kernel, x, s, y, t, parameters).total
+        return self._compile([x, s, y, t, *parameters], u)
+
+    def _build_block(self, weights: bool, coordinates: bool) -> Any:
+        x, s, y, t = (pt.dmatrix(name) for name in "xsyt")
+        parameters = self._parameters()
+        inputs = [x, s, y, t]
+        terms = _block_stein(self.kernel, x, s, y, t, parameters)
+        outputs = [terms.total.sum()]
+        if weights:
+            v, w = pt.dmatrix("v"), pt.dmatrix("w")
+            inputs += [v, w]
+            outputs.append(pt.sum(v * pt.dot(terms.total, w), axis=0))
+        if coordinates:
+            s_standard, t_standard = pt.dmatrix("s_standard"), pt.dmatrix("t_standard")
+            mixing = pt.dmatrix("mixing")
+            inputs += [s_standard, t_standard, mixing]
+            outputs.append(terms.coordinate_sums(s_standard, t_standard, mixing))
+        return self._compile([*inputs, *parameters], outputs)
+
+    def _compile(self, inputs: list[TensorVariable], outputs: Any) -> Any:
+        return compile_function(inputs, outputs, self.compile_kwargs)
+
+
+def _radial_stein(
+    derivatives: tuple[TensorVariable, TensorVariable, TensorVariable],
+    squared: TensorVariable,
+    scores_product: TensorVariable,
+    cross: TensorVariable,
+    dim: TensorVariable,
+) -> TensorVariable:
+    value, first, second = derivatives
+    return value * scores_product + (2 * first) * (cross - dim) - (4 * second) * squared
+
+
+@dataclass(frozen=True)
+class _RadialTerms:
+    """A block of the Stein kernel of a radial kernel, and what its coordinates are made of."""
+
+    total: TensorVariable
+    derivatives: tuple[TensorVariable, TensorVariable, TensorVariable]
+    x: TensorVariable
+    y: TensorVariable
+
+    def coordinate_sums(
+        self, s: TensorVariable, t: TensorVariable, mixing: TensorVariable
+    ) -> TensorVariable:
+        value, first, second = self.derivatives
+        x, y = pt.dot(self.x, mixing), pt.dot(self.y, mixing)
+        metric = pt.sum(mixing**2, axis=0)
+        rows, columns = first.sum(axis=1), first.sum(axis=0)
+        cross = (
+            pt.sum(x * pt.dot(first, t) + s * pt.dot(first, y), axis=0)
+            - pt.dot(rows, x * s)
+            - pt.dot(columns, y * t)
+            - rows.sum() * metric
+        )
+        squares = (
+            pt.dot(second.sum(axis=1), x**2)
+            + pt.dot(second.sum(axis=0), y**2)
+            - 2 * pt.sum(x * pt.dot(second, y), axis=0)
+        )
+        return pt.sum(s * pt.dot(value, t), axis=0) + 2 * cross - 4 * squares
+
+
+def _block_stein(
+    kernel: Kernel,
+    x: TensorVariable,
+    s: TensorVariable,
+    y: TensorVariable,
+    t: TensorVariable,
+    parameters: list[TensorVariable],
+) -> _RadialTerms | _GeneralTerms:
+    """Return the Stein kernel of all pairs of rows and columns."""
+    if not kernel.radial:
+        return _general_stein(
+            kernel, x[:, None, :], s[:, None, :], y[None, :, :], t[None, :, :], parameters
+        )
+    squared = (
+        pt.sum(x**2, axis=1)[:, None] + pt.sum(y**2, axis=1)[None, :] - 2 * pt.dot(x, y.T)
+    )
+    squared = pt.maximum(squared, 0)
+    cross = (
+        pt.dot(pt.concatenate([x, s], axis=1), pt.concatenate([t, y], axis=1).T)
+        - pt.sum(x * s, axis=1)[:, None]
+        - pt.sum(y * t, axis=1)[None, :]
+    )
+    derivatives = kernel.profile_derivatives(squared, parameters)
+    total = _radial_stein(derivatives, squared, pt.dot(s, t.T), cross, x.shape[1])
+    return _RadialTerms(total, derivatives, x, y)
+
+
+@dataclass(frozen=True)
+class _GeneralTerms:
+    """The Stein kernel of a general kernel, from the kernel and its derivatives at every pair."""
+
+    total: TensorVariable
+    value: TensorVariable
+    gradient_x: TensorVariable
+    gradient_y: TensorVariable
+    mixed: TensorVariable
+
+    def coordinate_terms(
+        self, s: TensorVariable, t: TensorVariable, mixing: TensorVariable
+    ) -> TensorVariable:
+        mixed = pt.sum(mixing * pt.dot(self.mixed, mixing), axis=-2)
+        return (
+            s * t * self.value[..., None]
+            + s * pt.dot(self.gradient_y, mixing)
+            + t * pt.dot(self.gradient_x, mixing)
+            + mixed
+        )
+
+    def coordinate_sums(
+        self, s: TensorVariable, t: TensorVariable, mixing: TensorVariable
+    ) -> TensorVariable:
+        return self.coordinate_terms(s[:, None, :], t[None, :, :], mixing).sum(axis=(0, 1))
+
+
+def _general_stein(
+    kernel: Kernel,
+    x: TensorVariable,
+    s: TensorVariable,
+    y: TensorVariable,
+    t: TensorVariable,
+    parameters: list[TensorVariable],
+) -> _GeneralTerms:
+    """Differentiate the kernel of two vectors in full, for all pairs that x and y broadcast to."""
+    a, b, direction = pt.dvector("a"), pt.dvector("b"), pt.dvector("direction")
+    value = kernel.expression(a, b, parameters)
+    gradient_a, gradient_b = pt.grad(value, [a, b], disconnected_inputs="ignore")
+    row = pt.grad(pt.dot(gradient_a, direction), b, disconnected_inputs="ignore")
+    mixed = vectorize_graph(row, {direction: pt.eye(x.shape[-1])})
+    shape = pt.broadcast_shape(x, y)
+    full_x, full_y = pt.broadcast_to(x, shape), pt.broadcast_to(y, shape)
+    values, gradients_x, gradients_y, mixeds = vectorize_graph(
+        [value, gradient_a, gradient_b, mixed], {a: full_x, b: full_y}
+    )
+    total = (
+        values * pt.sum(s * t, axis=-1)
+        + pt.sum(s * gradients_y + t * gradients_x, axis=-1)
+        + pt.diagonal(mixeds, axis1=-2, axis2=-1).sum(axis=-1)
+    )
+    return _GeneralTerms(total, values, gradients_x, gradients_y, mixeds)
