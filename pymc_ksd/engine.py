@@ -16,7 +16,7 @@ from pymc_ksd.points import ScaledPoints
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
 
-__all__ = ["PairSums", "evaluate_all_pairs", "evaluate_pairs"]
+__all__ = ["PairSums", "evaluate_all_pairs", "evaluate_matrix", "evaluate_pairs"]
 
 #: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
 _RADIAL_BLOCK = 512
@@ -61,6 +61,20 @@ def evaluate_pairs(
         stein.pairs()(
             _rows(x, first), _rows(s, first), _rows(x, second), _rows(s, second), *parameters
         )
+        for parameters in _parameter_sets(stein, bandwidths)
+    ]
+    result: np.ndarray = np.mean(values, axis=0)
+    _check_finite(result, stein)
+    return result
+
+
+def evaluate_matrix(
+    stein: SteinKernel, points: ScaledPoints, bandwidths: np.ndarray, part: slice
+) -> np.ndarray:
+    """Return ``u`` between all points of one slice."""
+    x, s = _rows(points.positions, part), _rows(points.scores, part)
+    values = [
+        stein.matrix()(x, s, x, s, *parameters)
         for parameters in _parameter_sets(stein, bandwidths)
     ]
     result: np.ndarray = np.mean(values, axis=0)

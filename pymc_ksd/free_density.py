@@ -15,7 +15,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
@@ -47,6 +50,7 @@ _ARRAY_MODULES = (
     "pytensor.tensor.extra_ops",
     "pytensor.tensor.reshape",
     "pytensor.raise_op",
+    "pymc.logprob.utils",
     "pytensor.scalar.basic",
 )
 #: Linear algebra that may be repeated for every point, with matrices that are the same for all.
@@ -190,8 +194,8 @@ def _gradient(
             return _in_chunks(function, max(1, _TEMPORARY_NUMBERS // numbers))
     options = dict(compile_kwargs or {})
     if subset:
-        flat, gradient = _flat_gradient(logp, values, shapes, names, dim)
-        return _point_by_point(pm.compile([flat], gradient, **options))
+        flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
+        return _point_by_point(pm.compile([flat], outputs, **options))
     zeros = {
         value.name: np.zeros(shape, dtype=value.dtype)
         for value, shape in zip(values, shapes, strict=True)
@@ -199,7 +203,7 @@ def _gradient(
     with explain_missing_gradient(names):
         compiled = model.logp_dlogp_function(ravel_inputs=True, initial_point=zeros, **options)
     compiled.set_extra_values({})
-    return _point_by_point(lambda row: compiled(row.astype(compiled.dtype))[1])
+    return _point_by_point(lambda row: compiled(row.astype(compiled.dtype)))
 
 
 def _flat_gradient(
@@ -208,8 +212,8 @@ def _flat_gradient(
     shapes: Sequence[tuple[int, ...]],
     names: Sequence[str],
     dim: int,
-) -> tuple[TensorVariable, TensorVariable]:
-    """Return one vector for all unconstrained values and the gradient with respect to it."""
+) -> tuple[TensorVariable, list[TensorVariable]]:
+    """Return one vector for all unconstrained values, and log density and gradient there."""
     flat = pt.vector("point", shape=(dim,), dtype="float64")
     parts, start = {}, 0
     for value, shape in zip(values, shapes, strict=True):
@@ -218,7 +222,7 @@ def _flat_gradient(
         start = stop
     (joined,) = graph_replace([logp], parts, strict=False)
     (gradient,) = gradient_of(joined, [flat], names)
-    return flat, gradient
+    return flat, [joined, gradient]
 
 
 def _interpreted_gradient(
@@ -228,10 +232,10 @@ def _interpreted_gradient(
     names: Sequence[str],
     dim: int,
 ) -> Any:
-    flat, gradient = _flat_gradient(logp, values, shapes, names, dim)
+    logp = rewrite_graph(logp, include=(), custom_rewrite=in2out(local_check_parameter_to_ninf_switch))
+    flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
     points = pt.matrix("points", shape=(None, dim), dtype="float64")
-    batched = vectorize_graph(gradient, {flat: points})
-    return compile_function([points], pt.broadcast_to(batched, points.shape))
+    return compile_function([points], vectorize_graph(outputs, {flat: points}))
 
 
 def _is_array_graph(logp: TensorVariable, values: Sequence[TensorVariable]) -> bool:
@@ -254,27 +258,32 @@ def _is_array_graph(logp: TensorVariable, values: Sequence[TensorVariable]) -> b
 def _slow_elements(function: Any) -> int:
     """Count the nodes that NumPy has no function for, so that they run element by element."""
     return sum(
-        isinstance(node.op, Elemwise) and node.op.scalar_op.nfunc_spec is None
+        isinstance(node.op, Elemwise) and getattr(node.op.scalar_op, "nfunc_spec", None) is None
         for node in function.maker.fgraph.apply_nodes
     )
 
 
 def _in_chunks(function: Any, size: int) -> Callable[[np.ndarray], np.ndarray]:
     def gradient(points: np.ndarray) -> np.ndarray:
+        scores = np.empty_like(points)
         with np.errstate(all="ignore"):
-            return np.concatenate(
-                [function(points[start : start + size]) for start in range(0, len(points), size)]
-            )
+            for start in range(0, len(points), size):
+                chunk = slice(start, start + size)
+                logp, scores[chunk] = function(points[chunk])
+                scores[chunk][~np.isfinite(logp)] = np.nan
+        return scores
 
     return gradient
 
 
-def _point_by_point(function: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+def _point_by_point(function: Any) -> Callable[[np.ndarray], np.ndarray]:
     def gradient(points: np.ndarray) -> np.ndarray:
         scores = np.empty_like(points)
         with np.errstate(all="ignore"):
             for row, out in zip(points, scores, strict=True):
-                out[:] = function(row)
+                logp, out[:] = function(row)
+                if not np.isfinite(logp):
+                    out[:] = np.nan
         return scores
 
     return gradient

@@ -123,7 +123,7 @@ def check_continuous_logp(rv: TensorVariable, role: str) -> None:
         )
 
 
-def log_density(build: Callable[[], Any], names: Sequence[str]) -> TensorVariable:
+def log_density(build: Callable[[], Any], names: Sequence[str]) -> Any:
     """Call PyMC for a log-probability graph and explain when a variable has none."""
     try:
         return build()

@@ -276,19 +276,16 @@ def _gradient(
     mapping = dict(zip(rvs, values, strict=True))
     transforms = {layout.rv: layout.transform for layout in layouts}
 
-    def total() -> TensorVariable:
-        terms = transformed_conditional_logp(
-            rvs, rvs_to_values=mapping, rvs_to_transforms=transforms
-        )
-        (logp,) = graph_replace(
-            [sum(term.sum() for term in terms)],
+    terms = log_density(
+        lambda: graph_replace(
+            transformed_conditional_logp(rvs, rvs_to_values=mapping, rvs_to_transforms=transforms),
             {length: values[0].shape[layouts[0].axes[0]]},
             strict=False,
-        )
-        return logp
-
-    logp = log_density(total, names)
-    function = compile_function(values, gradient_of(logp, values, names), compile_kwargs)
+        ),
+        names,
+    )
+    gradients = gradient_of(sum(term.sum() for term in terms), values, names)
+    function = compile_function(values, [*terms, *gradients], compile_kwargs)
     stops = np.cumsum([int(np.prod(shape, dtype=int)) for shape in shapes])[:-1]
 
     def gradient(points: np.ndarray) -> np.ndarray:
@@ -300,12 +297,18 @@ def _gradient(
         inputs = _in_layout(layouts, parts)
         with np.errstate(all="ignore"), _explain_lengths(layouts, n):
             outputs = function(*inputs)
-            full = [
-                np.broadcast_to(output, value.shape)
-                for output, value in zip(outputs, inputs, strict=True)
-            ]
-        moved = [layout.to_points(array) for layout, array in zip(layouts, full, strict=True)]
-        return np.concatenate([array.reshape(n, -1) for array in moved], axis=1)
+        terms, gradients = outputs[: len(layouts)], outputs[len(layouts) :]
+        scores = np.concatenate(
+            [
+                layout.to_points(np.asarray(array)).reshape(n, -1)
+                for layout, array in zip(layouts, gradients, strict=True)
+            ],
+            axis=1,
+        )
+        for layout, term in zip(layouts, terms, strict=True):
+            finite = np.isfinite(layout.to_points(np.asarray(term)).reshape(n, -1))
+            scores[~finite.all(axis=1)] = np.nan
+        return scores
 
     return gradient
 

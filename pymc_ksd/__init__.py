@@ -1,0 +1,32 @@
+"""Kernelized Stein discrepancy tests and diagnostics for PyMC models.
+
+Importing this package adds its ``ksd_*`` functions to ``pymc``, without replacing anything there.
+"""
+
+import pymc
+
+from pymc_ksd._version import __version__
+from pymc_ksd.goodness_of_fit import ksd_test
+from pymc_ksd.kernels import IMQ, RBF, General, Kernel, Matern52, Radial
+from pymc_ksd.plots import plot_ksd_test
+from pymc_ksd.score import Score, compile_score
+
+__all__ = [
+    "IMQ",
+    "RBF",
+    "General",
+    "Kernel",
+    "Matern52",
+    "Radial",
+    "Score",
+    "__version__",
+    "compile_score",
+    "ksd_test",
+    "plot_ksd_test",
+]
+
+for _function in (ksd_test,):
+    # `hasattr` would make PyMC 6 import ArviZ's plots to look the name up there.
+    if _function.__name__ not in vars(pymc):
+        setattr(pymc, _function.__name__, _function)
+del _function

@@ -1,0 +1,6 @@
+"""Run the built-in demonstration: ``python -m pymc_ksd``."""
+
+from pymc_ksd.demonstration import main
+
+if __name__ == "__main__":
+    main()

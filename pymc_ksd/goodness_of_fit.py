@@ -1,0 +1,293 @@
+"""The public goodness-of-fit test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_ksd.kernels import Kernel, get_kernel
+from pymc_ksd.nulls import NULLS
+from pymc_ksd.points import SCALES, ScaledPoints, choose_bandwidths, scale_points
+from pymc_ksd.results import test_dataset
+from pymc_ksd.score import Score, compile_score
+from pymc_ksd.statistics import TestSettings, run_test
+from pymc_ksd.stein import SteinKernel
+
+__all__ = ["ksd_test"]
+
+
+def ksd_test(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    sample_dims: str | Sequence[str] | None = None,
+    kernel: str | Kernel | Callable[..., Any] = "rbf",
+    bandwidth: str | float | ArrayLike = "median",
+    scale: str | None = None,
+    statistic: str = "u",
+    null: str | None = None,
+    n_bootstrap: int = 1000,
+    alpha: float = 0.05,
+    points_per_block: int | None = None,
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    r"""Test whether a sample was drawn from a model, by its kernelized Stein discrepancy.
+
+    The discrepancy between the sample's distribution p and the model's density q is
+    :math:`\mathbb{E}_{x, x' \sim p}\, u_q(x, x')`, zero if and only if p = q. It needs only the
+    gradient of :math:`\log q`, so q need not be normalised and is never sampled from [1]_.
+
+    Parameters
+    ----------
+    model : pm.Model or Score, optional
+        The model, by default the one whose context is active. Its free variables are tested, or,
+        if it has none, its observed variables. A :class:`Score` compiled before, or wrapped around
+        any gradient function, is accepted too.
+    data : array_like, mapping, DataFrame, Dataset or DataArray, optional
+        Independent points: an array with one row a point, or one entry for each variable with
+        points along the first axis, on the scale the model is written in. By default a model
+        without free variables is tested on its own observed data.
+    var_names : str or sequence of str, optional
+        Test some variables only, see :func:`compile_score`.
+    sample_dims : str or sequence of str, optional
+        Dims of an observed variable that count observations, by default its first axis.
+    kernel : str, Kernel or callable, default "rbf"
+        ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
+        PyTensor function of two vectors.
+    bandwidth : "median", float or array_like, default "median"
+        The kernel's bandwidth: the median distance between points (of at most 1,000 of them), a
+        number, or several numbers whose kernels are averaged.
+    scale : {None, "std", "cov"}, default None
+        Scale points by nothing, by their standard deviations, or whiten them by their covariance
+        before they are compared.
+    statistic : {"u", "v", "linear", "block"}, default "u"
+        The estimator, see Notes.
+    null : {"multinomial", "rademacher", "parametric", "normal"}, optional
+        How the statistic's distribution under the model is found. By default ``"multinomial"`` for
+        ``"u"``, ``"rademacher"`` for ``"v"``, and ``"normal"`` for ``"linear"`` and ``"block"``.
+        ``"parametric"`` simulates data from the model and is exact, at many times the cost.
+    n_bootstrap : int, default 1000
+        Number of replicates.
+    alpha : float, default 0.05
+        Level of the test, for `critical_value`.
+    points_per_block : int, optional
+        Points in a block of the ``"block"`` statistic, by default the square root of their number.
+    block_size : int, optional
+        Points that are compared at a time. Changes speed and memory, never the result.
+    random_seed : int or numpy.random.Generator, optional
+        Makes the bootstrap repeatable.
+    progressbar : bool, default True
+        Show a progress bar when the work is long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``, such as ``{"mode": "NUMBA"}``.
+
+    Returns
+    -------
+    xarray.Dataset
+        With variables
+
+        - ``statistic``: the estimate of the squared discrepancy,
+        - ``p_value``: :math:`(1 + \#\{S^* \ge S\}) / (1 + m)`,
+        - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
+        - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
+        - ``ess_ksd``: mean of :math:`u(x_i, x_i)` over the V-statistic, the number of independent
+          draws from the model that would be as far from it (NaN likewise),
+        - ``null_distribution``: the replicates, over the dim ``bootstrap``,
+        - for each variable, under its own name and dims, what its coordinates add to the statistic
+          (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
+          belong to single elements, such as simplexes, show one number.
+
+        Settings and library versions are attributes. The dataset can be saved with ``to_netcdf``
+        and attached to inference data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the data are not finite, lie outside the support, do not fit the variables or do not
+        vary, if the model has discrete variables, no log-probability or no gradient, or if an
+        option is unknown.
+
+    Notes
+    -----
+    ========== ================================================================= =============
+    statistic  estimator                                                         cost
+    ========== ================================================================= =============
+    "u"        :math:`\frac{1}{n(n-1)} \sum_{i \ne j} u(x_i, x_j)`               O(n²)
+    "v"        :math:`\frac{1}{n^2} \sum_{i, j} u(x_i, x_j)`                     O(n²)
+    "linear"   mean of :math:`u(x_1, x_2), u(x_3, x_4), \dots`                   O(n)
+    "block"    mean of "u" over consecutive blocks                               O(n^1.5)
+    ========== ================================================================= =============
+
+    The multinomial bootstrap draws counts :math:`c \sim \mathrm{Mult}(n; 1/n)` and forms
+    :math:`\sum_{i \ne j} \frac{c_i - 1}{n} \frac{c_j - 1}{n} u(x_i, x_j)`.
+
+    References
+    ----------
+    .. [1] Liu, Q., Lee, J. D., and Jordan, M. I. (2016). A kernelized Stein discrepancy for
+       goodness-of-fit tests. Proceedings of the 33rd International Conference on Machine Learning.
+       arXiv:1602.03253
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> import pymc_ksd
+    >>> data = np.random.default_rng(1).standard_t(3, size=(300, 2))
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0, 1, shape=2)
+    >>> result = pm.ksd_test(model, data, random_seed=1)
+    >>> bool(result["p_value"] <= 0.05)
+    True
+    """
+    base_kernel = get_kernel(kernel)
+    null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
+    n_bootstrap = _count(n_bootstrap, "n_bootstrap", 1)
+    points_per_block = None if points_per_block is None else _count(
+        points_per_block, "points_per_block", 2
+    )
+    block_size = None if block_size is None else _count(block_size, "block_size", 1)
+    score = _resolve_score(model, var_names, sample_dims, compile_kwargs)
+    if score.circular and base_kernel.radial:
+        raise ValueError(
+            f"The variable(s) {', '.join(score.circular)} live on a circle, where `kernel` "
+            f"{base_kernel!r} is not periodic: the test would reject true models. Pass a periodic "
+            "kernel, see the example of pymc_ksd.General."
+        )
+    if data is None:
+        data = score.observed_data()
+        if data is None:
+            raise ValueError(
+                "`data` is required: only a model without free variables has data of its own to "
+                "test."
+            )
+    points = score.unconstrain(data)
+    _check_varies(points, score)
+    scores = score.checked(points)
+
+    seed, rng = _generator(random_seed)
+    bandwidth_rng, null_rng = rng.spawn(2)
+    scaled = scale_points(points, scores, scale)
+    bandwidths = choose_bandwidths(bandwidth, scaled.positions, bandwidth_rng)
+
+    def replicate() -> tuple[ScaledPoints, np.ndarray]:
+        simulated = score.simulate(len(points), null_rng)
+        sample = scale_points(simulated, score.checked(simulated), scale)
+        return sample, choose_bandwidths(bandwidth, sample.positions, bandwidth_rng)
+
+    settings = TestSettings(
+        stein=SteinKernel(base_kernel, compile_kwargs),
+        statistic=statistic,
+        null=null,
+        n_bootstrap=n_bootstrap,
+        alpha=float(alpha),
+        points_per_block=points_per_block,
+        block_size=block_size,
+        progressbar=progressbar,
+    )
+    outcome = run_test(settings, scaled, bandwidths, null_rng, replicate)
+    return test_dataset(
+        outcome,
+        score.variables,
+        {
+            "target": score.kind,
+            "kernel": base_kernel,
+            "bandwidth": bandwidths,
+            "scale": scale,
+            "statistic": statistic,
+            "null": null,
+            "alpha": float(alpha),
+            "n": len(points),
+            "dim": score.dim,
+            "n_bootstrap": n_bootstrap,
+            "seed": seed,
+        },
+    )
+
+
+def _check_options(
+    kernel: Kernel, statistic: str, null: str | None, scale: Any, bandwidth: Any, alpha: float
+) -> str:
+    """Check what can be checked before anything is compiled, and return the null."""
+    if statistic not in NULLS:
+        raise ValueError(
+            f"`statistic` must be one of {', '.join(map(repr, NULLS))}, got {statistic!r}."
+        )
+    allowed = NULLS[statistic]
+    if null is None:
+        null = allowed[0]
+    elif null not in allowed:
+        raise ValueError(
+            f"`null` must be one of {', '.join(map(repr, allowed))} for `statistic` "
+            f"{statistic!r}, got {null!r}."
+        )
+    if scale not in SCALES:
+        raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
+    if not (isinstance(bandwidth, str) and bandwidth == "median"):
+        choose_bandwidths(bandwidth, np.empty((0, 0)), np.random.default_rng(0))
+        if not kernel.takes_bandwidth:
+            raise ValueError(
+                f"`bandwidth` was given, but `kernel` {kernel!r} does not take one from the test."
+            )
+    if not (isinstance(alpha, int | float | np.number) and 0 < alpha < 1):
+        raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {alpha!r}.")
+    return null
+
+
+def _count(value: Any, argument: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"`{argument}` must be an integer, got {type(value).__name__}.")
+    if value < least:
+        raise ValueError(f"`{argument}` must be at least {least}, got {value}.")
+    return int(value)
+
+
+def _resolve_score(
+    model: pm.Model | Score | None,
+    var_names: str | Sequence[str] | None,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Score:
+    if not isinstance(model, Score):
+        return compile_score(
+            model, var_names, sample_dims=sample_dims, compile_kwargs=compile_kwargs
+        )
+    if var_names is not None or sample_dims is not None:
+        raise ValueError(
+            "`var_names` and `sample_dims` are fixed in a compiled Score: give them to "
+            "compile_score."
+        )
+    return model
+
+
+def _check_varies(points: np.ndarray, score: Score) -> None:
+    constant = np.flatnonzero((points == points[0]).all(axis=0))
+    if constant.size:
+        shown = ", ".join(score.labels[index] for index in constant[:5])
+        more = f" and {constant.size - 5} more" if constant.size > 5 else ""
+        raise ValueError(
+            f"`data` must vary, but all {len(points)} values of {shown}{more} are the same."
+        )
+
+
+def _generator(
+    random_seed: int | np.random.Generator | None,
+) -> tuple[int | str, np.random.Generator]:
+    """Return a seed worth writing down and a generator."""
+    if isinstance(random_seed, np.random.Generator):
+        return "generator", random_seed
+    if random_seed is None:
+        random_seed = int(np.random.SeedSequence().generate_state(1)[0])
+    elif isinstance(random_seed, bool) or not isinstance(random_seed, int | np.integer):
+        raise TypeError(
+            "`random_seed` must be an integer, a numpy.random.Generator or None, got "
+            f"{type(random_seed).__name__}."
+        )
+    return int(random_seed), np.random.default_rng(int(random_seed))

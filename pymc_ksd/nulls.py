@@ -1,0 +1,98 @@
+r"""What a statistic looks like when the sample does come from the model.
+
+The bootstraps replace the sum over pairs by a quadratic form in random weights,
+:math:`S^* = \frac{1}{N} \sum_{i \ne j} w_i w_j u(x_i, x_j)`, all of whose replicates come from the
+same pass over the pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+__all__ = ["NULLS", "bootstrap_weights", "critical_value", "monte_carlo_p_value", "normal_test"]
+
+#: Which nulls go with which statistic; the first is the default.
+NULLS: dict[str, tuple[str, ...]] = {
+    "u": ("multinomial", "rademacher", "parametric"),
+    "v": ("rademacher", "multinomial", "parametric"),
+    "linear": ("normal", "parametric"),
+    "block": ("normal", "parametric"),
+}
+#: Random numbers drawn at a time, to bound memory.
+_BATCH = 4_000_000
+
+
+def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the weights of all replicates, in one byte each.
+
+    Parameters
+    ----------
+    null : {"multinomial", "rademacher"}
+        Multinomial counts less one, or random signs.
+    n : int
+        Number of points.
+    n_bootstrap : int
+        Number of replicates.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n, n_bootstrap)
+        Integers whose products are to be divided by n² (multinomial; sample frequencies less 1/n)
+        or by the number of pairs (signs).
+    """
+    replicates = np.empty((n_bootstrap, n), dtype=np.int8)
+    step = max(1, _BATCH // n)
+    for start in range(0, n_bootstrap, step):
+        rows = min(step, n_bootstrap - start)
+        if null == "multinomial":
+            draws = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+            counts = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n)
+            # A point is drawn more than 126 times with a probability below 1e-200.
+            replicates[start : start + rows] = np.minimum(counts, 126) - 1
+        else:
+            replicates[start : start + rows] = 2 * rng.integers(2, size=(rows, n), dtype=np.int8) - 1
+    return replicates.T
+
+
+def monte_carlo_p_value(statistic: float, replicates: np.ndarray) -> float:
+    """Return ``(1 + #{S* ≥ S}) / (1 + m)``."""
+    return float((1 + np.count_nonzero(replicates >= statistic)) / (1 + len(replicates)))
+
+
+def critical_value(replicates: np.ndarray, alpha: float) -> float:
+    """Return the value that the statistic must exceed for a p-value of at most `alpha`.
+
+    It is infinite when there are too few replicates to reject at this level.
+    """
+    m = len(replicates)
+    allowed = int(np.floor(alpha * (m + 1) + 1e-9)) - 1
+    if allowed < 0:
+        return float(np.inf)
+    return float(np.sort(replicates)[m - 1 - allowed])
+
+
+def normal_test(
+    terms: np.ndarray, alpha: float, n_bootstrap: int
+) -> tuple[float, float, float, np.ndarray]:
+    r"""Test whether the mean of independent terms is zero, by the central limit theorem.
+
+    Rejects when the mean exceeds :math:`z_{1-\alpha} \hat\sigma / \sqrt{N}` for N terms.
+
+    Returns
+    -------
+    statistic, p_value, critical_value : float
+    null_distribution : ndarray of shape (n_bootstrap,)
+        Evenly spaced quantiles of the normal null distribution.
+    """
+    statistic = float(terms.mean())
+    error = float(terms.std(ddof=1) / np.sqrt(len(terms)))
+    quantiles = ndtri((np.arange(n_bootstrap) + 0.5) / n_bootstrap) * error
+    return (
+        statistic,
+        float(ndtr(-statistic / error)),
+        float(-ndtri(alpha) * error),
+        quantiles,
+    )

@@ -1,0 +1,163 @@
+"""The picture of a test: where the statistic falls in its null distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.results import conclusion
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
+
+__all__ = ["plot_ksd_test"]
+
+Visual = Literal["null", "critical_value", "statistic", "label", "xlabel", "title"]
+_VISUALS: tuple[Visual, ...] = (
+    "null",
+    "critical_value",
+    "statistic",
+    "label",
+    "xlabel",
+    "title",
+)
+
+
+def plot_ksd_test(
+    result: xr.Dataset,
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
+    visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    """Plot the null distribution of a test, its critical value and the statistic.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        What :func:`pymc_ksd.ksd_test` returned.
+    plot_collection : PlotCollection, optional
+        Draw into an existing collection.
+    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
+        Plotting backend, by default that of arviz-plots.
+    visuals : mapping, optional
+        Options for each element, or ``False`` to leave it out: ``"null"`` (histogram),
+        ``"critical_value"`` and ``"statistic"`` (vertical lines), ``"label"`` (their names),
+        ``"xlabel"``, ``"title"``.
+    **pc_kwargs
+        Passed to ``PlotCollection.wrap``.
+
+    Returns
+    -------
+    PlotCollection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_ksd
+    >>> score = pymc_ksd.Score.from_callable(lambda x: -x, dim=1)
+    >>> data = np.random.default_rng(0).normal(size=100)
+    >>> result = pymc_ksd.ksd_test(score, data, random_seed=0)
+    >>> pc = pymc_ksd.plot_ksd_test(result, backend="none")
+    """
+    from arviz_plots import PlotCollection
+    from arviz_plots import visuals as draw
+
+    options = _options(visuals)
+    if "null_distribution" not in result:
+        raise ValueError(
+            "`result` must be a dataset from ksd_test; it has no variable 'null_distribution'."
+        )
+    data = _histogram(result)
+    if plot_collection is None:
+        if backend is not None:
+            pc_kwargs["backend"] = backend
+        pc_kwargs.setdefault("figure_kwargs", {}).setdefault("figsize", (8, 4.5))
+        pc_kwargs["figure_kwargs"].setdefault("figsize_units", "inches")
+        plot_collection = PlotCollection.wrap(data, **pc_kwargs)
+    rejected = float(result["p_value"]) <= float(result.attrs["alpha"])
+    accent = "#c1272d" if rejected else "#1b7837"
+
+    if options["null"] is not None:
+        plot_collection.map(
+            draw.hist,
+            "null",
+            data=data,
+            **{"color": "#9fb6cd", "edgecolor": "white", "alpha": 1.0, **options["null"]},
+        )
+    top = float(data["null_distribution"].sel(plot_axis="histogram").max())
+    lines = {
+        "critical_value": (
+            f"critical value ({float(result.attrs['alpha']):g})",
+            {"color": "#444444", "linestyle": "C1", "width": 1.5},
+            0.98,
+        ),
+        "statistic": ("statistic", {"color": accent, "linestyle": "C0", "width": 2.5}, 0.86),
+    }
+    for name, (text, style, height) in lines.items():
+        at = float(result[name])
+        if options[name] is None or not np.isfinite(at):
+            continue
+        position = xr.Dataset({"null_distribution": at})
+        plot_collection.map(draw.vline, name, data=position, **{**style, **options[name]})
+        if options["label"] is not None:
+            near_right = at > _middle(result)
+            plot_collection.map(
+                draw.annotate_xy,
+                f"{name}_label",
+                data=position,
+                x=at,
+                y=top * height,
+                text=f"{text} " if near_right else f" {text}",
+                **{
+                    "horizontal_align": "right" if near_right else "left",
+                    "vertical_align": "top",
+                    "color": style["color"],
+                    **options["label"],
+                },
+            )
+    if options["xlabel"] is not None:
+        text = f"{result.attrs['statistic'].upper()}-statistic, {result.attrs['null']} null"
+        plot_collection.map(draw.labelled_x, "xlabel", data=data, text=text, **options["xlabel"])
+    if options["title"] is not None:
+        plot_collection.map(
+            draw.labelled_title, "title", data=data, text=conclusion(result), **options["title"]
+        )
+    return plot_collection
+
+
+def _options(visuals: Mapping[Visual, Mapping[str, Any] | bool] | None) -> dict[str, Any]:
+    given: dict[str, Any] = dict(visuals or {})
+    unknown = [key for key in given if key not in _VISUALS]
+    if unknown:
+        raise ValueError(
+            f"`visuals` must have keys among {', '.join(map(repr, _VISUALS))}, got "
+            f"{', '.join(map(repr, unknown))}."
+        )
+    options: dict[str, Any] = {}
+    for key in _VISUALS:
+        value = given.get(key, {})
+        options[key] = None if value is False else {} if value is True else dict(value)
+    return options
+
+
+def _histogram(result: xr.Dataset) -> xr.Dataset:
+    counts, edges = np.histogram(result["null_distribution"].values, bins="fd")
+    if len(counts) > 60:
+        counts, edges = np.histogram(result["null_distribution"].values, bins=60)
+    table = np.stack([counts.astype(float), edges[:-1], edges[1:]])
+    return xr.Dataset(
+        {"null_distribution": (("plot_axis", "hist_dim"), table)},
+        coords={"plot_axis": ["histogram", "left_edges", "right_edges"]},
+    )
+
+
+def _middle(result: xr.Dataset) -> float:
+    values = result["null_distribution"].values
+    low = min(float(values.min()), float(result["statistic"]))
+    high = max(float(values.max()), float(result["statistic"]))
+    return (low + high) / 2

@@ -1,0 +1,116 @@
+"""Results as xarray datasets: numbers with names, settings as attributes that netCDF can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pymc
+import pytensor
+import xarray as xr
+
+from pymc_ksd._version import __version__
+from pymc_ksd.sample_data import Variable
+from pymc_ksd.statistics import Outcome
+
+__all__ = ["conclusion", "contributions", "test_dataset"]
+
+_RESERVED = ("statistic", "p_value", "critical_value", "ksd", "ess_ksd", "null_distribution")
+
+
+def test_dataset(
+    outcome: Outcome, variables: Sequence[Variable], settings: Mapping[str, Any]
+) -> xr.Dataset:
+    """Return the Dataset of a goodness-of-fit test.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        The numbers.
+    variables : sequence of Variable
+        The variables whose coordinates contributed.
+    settings : mapping
+        What decided the test; written to the attributes.
+
+    Returns
+    -------
+    xarray.Dataset
+    """
+    v = outcome.v_statistic
+    fields: dict[str, Any] = {
+        "statistic": ((), outcome.statistic),
+        "p_value": ((), outcome.p_value),
+        "critical_value": ((), outcome.critical_value),
+        "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
+        "ess_ksd": ((), outcome.mean_diagonal / v if v > 0 else np.nan),
+        "null_distribution": (("bootstrap",), outcome.null_distribution),
+    }
+    dataset = xr.Dataset(fields, attrs=attributes(settings))
+    if outcome.coordinates is not None:
+        dataset = dataset.merge(contributions(outcome.coordinates, variables))
+    return dataset
+
+
+def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Dataset:
+    """Give each variable its part of a vector over unconstrained coordinates.
+
+    A variable whose unconstrained coordinates do not belong to single elements (simplex, ordered,
+    Cholesky factor) gets the sum of its coordinates.
+    """
+    arrays, start = {}, 0
+    for variable in variables:
+        stop = start + variable.unconstrained_size
+        part, start = values[start:stop], stop
+        name = f"{variable.name}_contribution" if variable.name in _RESERVED else variable.name
+        if not variable.elementwise:
+            arrays[name] = xr.DataArray(float(part.sum()))
+            continue
+        dims = variable.dims or tuple(
+            f"{variable.name}_dim_{axis}" for axis in range(len(variable.shape))
+        )
+        coords = {dim: list(variable.coords[dim]) for dim in dims if dim in variable.coords}
+        arrays[name] = xr.DataArray(part.reshape(variable.shape), dims=dims, coords=coords)
+    return xr.Dataset(arrays)
+
+
+def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, versions and the time as attributes that netCDF can hold."""
+    attrs = {key: _plain(value) for key, value in settings.items()}
+    attrs["created_at"] = datetime.now(UTC).isoformat(timespec="seconds")
+    attrs["inference_library"] = "pymc_ksd"
+    attrs["inference_library_version"] = __version__
+    attrs["pymc_version"] = pymc.__version__
+    attrs["pytensor_version"] = pytensor.__version__
+    attrs["arviz_version"] = version("arviz")
+    return attrs
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return "none"
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    if isinstance(value, str | int | float | np.integer | np.floating):
+        return value
+    if isinstance(value, np.ndarray | list | tuple):
+        array = np.asarray(value)
+        return array.item() if array.size == 1 else array
+    return repr(value)
+
+
+def conclusion(result: xr.Dataset) -> str:
+    """Say in one sentence what a test found."""
+    p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
+    what = (
+        "the draws do not come from the posterior"
+        if result.attrs.get("target") == "posterior"
+        else "the data do not come from the model"
+    )
+    if p_value <= alpha:
+        return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
+    return (
+        f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."
+    )
