@@ -28,6 +28,7 @@ from pymc_ksd.compilation import compile_function
 from pymc_ksd.model_variables import (
     Density,
     check_continuous_logp,
+    check_has_logp,
     compile_simulation,
     describe,
     evaluate_shapes,
@@ -69,6 +70,8 @@ def free_density(
     names = [str(rv.name) for rv in rvs]
     for rv in rvs:
         check_continuous_logp(rv, "free")
+    for rv in model.observed_RVs:
+        check_has_logp(rv, "observed")
     transforms = [model.rvs_to_transforms[rv] for rv in rvs]
     constrained = [rv.type(name=f"{rv.name}_constrained") for rv in rvs]
     unconstrained = _forward_graphs(model, rvs, constrained)

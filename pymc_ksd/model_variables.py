@@ -90,15 +90,20 @@ def is_circular(transform: Any) -> bool:
     return isinstance(transform, CircularTransform)
 
 
-def check_continuous_logp(rv: TensorVariable, role: str) -> None:
-    """Refuse variables for which no score exists, and say what to do instead."""
-    op = rv.owner.op
-    if isinstance(op, SimulatorRV):
+def check_has_logp(rv: TensorVariable, role: str) -> None:
+    """Refuse variables without a log-probability."""
+    if isinstance(rv.owner.op, SimulatorRV):
         raise ValueError(
             f"The {role} variable {rv.name!r} is a Simulator: it has no log-probability, so there "
             "is no score. Compare simulations with the data by other means, or replace it by a "
             "distribution with a density."
         )
+
+
+def check_continuous_logp(rv: TensorVariable, role: str) -> None:
+    """Refuse variables for which no score exists, and say what to do instead."""
+    op = rv.owner.op
+    check_has_logp(rv, role)
     if np.dtype(rv.dtype).kind != "f":
         if role == "free":
             hint = (

@@ -1,0 +1,146 @@
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from reference import imq, matern52, rbf, stein_matrix
+
+from pymc_ksd import IMQ, RBF, General, Matern52, Radial
+from pymc_ksd.engine import evaluate_all_pairs, evaluate_matrix, evaluate_pairs
+from pymc_ksd.points import ScaledPoints, scale_points
+from pymc_ksd.stein import SteinKernel
+
+
+def general_rbf(x, y, bandwidth):
+    return pt.exp(-pt.sum((x - y) ** 2) / (2 * bandwidth**2))
+
+
+def radial_imq(squared_distance, bandwidth, beta):
+    return (1 + squared_distance / bandwidth**2) ** beta
+
+
+CASES = {
+    "rbf": (RBF(), rbf),
+    "imq": (IMQ(), imq),
+    "imq power": (IMQ(-0.3), lambda x, y, h: imq(x, y, h, -0.3)),
+    "matern52": (Matern52(), matern52),
+    "sum": (
+        RBF() + 0.5 * IMQ(bandwidth=2.0),
+        lambda x, y, h: tuple(
+            a + 0.5 * b for a, b in zip(rbf(x, y, h), imq(x, y, 2.0), strict=True)
+        ),
+    ),
+    "user's radial": (Radial(radial_imq, beta=-0.4), lambda x, y, h: imq(x, y, h, -0.4)),
+    "user's general": (General(general_rbf), rbf),
+}
+
+
+def sample(rng, n, dim):
+    x = rng.normal(size=(n, dim))
+    s = -0.7 * x + 0.2 * rng.normal(size=(n, dim))
+    return ScaledPoints(x, s, s, np.eye(dim))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 10, 100])
+@pytest.mark.parametrize("name", CASES)
+def test_all_sums_match_the_double_loop(rng, name, dim):
+    kernel, reference = CASES[name]
+    points = sample(rng, 17, dim)
+    bandwidth = 0.8 * np.sqrt(dim)
+    terms = stein_matrix(reference, points.positions, points.scores, bandwidth)
+    u = terms.sum(axis=-1)
+    weights = rng.normal(size=(17, 6))
+    sums = evaluate_all_pairs(
+        SteinKernel(kernel),
+        points,
+        np.array([bandwidth]),
+        weights=weights,
+        coordinates=True,
+        block_size=5,
+    )
+    off = u - np.diag(np.diag(u))
+    np.testing.assert_allclose(sums.diagonal, np.diag(u), rtol=1e-10)
+    np.testing.assert_allclose(sums.off_diagonal, off.sum(), rtol=1e-10)
+    np.testing.assert_allclose(
+        sums.quadratic, np.einsum("im,ij,jm->m", weights, off, weights), rtol=1e-9, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        sums.quadratic_diagonal, (weights**2 * np.diag(u)[:, None]).sum(axis=0), rtol=1e-10
+    )
+    scale = np.abs(terms).sum(axis=(0, 1))
+    np.testing.assert_allclose(sums.coordinates / scale, terms.sum((0, 1)) / scale, atol=1e-12)
+    np.testing.assert_allclose(
+        sums.coordinates_diagonal, np.einsum("iid->d", terms), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pairs_and_matrix_agree_with_the_double_loop(rng, name):
+    kernel, reference = CASES[name]
+    points = sample(rng, 8, 3)
+    u = stein_matrix(reference, points.positions, points.scores, 1.1).sum(axis=-1)
+    stein, bandwidth = SteinKernel(kernel), np.array([1.1])
+    pairs = evaluate_pairs(stein, points, bandwidth, slice(0, 8, 2), slice(1, 8, 2))
+    np.testing.assert_allclose(pairs, [u[i, i + 1] for i in range(0, 8, 2)], rtol=1e-10)
+    part = evaluate_matrix(stein, points, bandwidth, slice(2, 6))
+    np.testing.assert_allclose(part, u[2:6, 2:6], rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["rbf", "user's general"])
+def test_coordinates_of_whitened_points(rng, name):
+    """Coordinates are standardised ones while the kernel compares whitened points."""
+    kernel, _ = CASES[name]
+    x = rng.normal(size=(12, 3)) @ np.array([[3.0, 1.0, 0.0], [0.0, 0.5, 0.2], [0.0, 0.0, 7.0]])
+    s = rng.normal(size=(12, 3))
+    points = scale_points(x, s, "cov")
+    y = (x - x.mean(0)) / x.std(0, ddof=1)
+    t = s * x.std(0, ddof=1)
+    h, mixing = 1.3, points.mixing
+    np.testing.assert_allclose(points.positions, y @ mixing.T, atol=1e-12)
+    expected = np.zeros(3)
+    for i in range(12):
+        for j in range(12):
+            z = mixing @ (y[i] - y[j])
+            k = np.exp(-z @ z / (2 * h**2))
+            pull = mixing.T @ z / h**2
+            mixed = k * ((mixing**2).sum(0) / h**2 - pull**2)
+            expected += t[i] * t[j] * k + t[i] * pull * k - t[j] * pull * k + mixed
+    sums = evaluate_all_pairs(
+        SteinKernel(kernel), points, np.array([h]), coordinates=True, block_size=5
+    )
+    np.testing.assert_allclose(sums.coordinates, expected, rtol=1e-10)
+
+
+def test_stein_kernel_has_mean_zero_under_its_density(rng):
+    """Stein's identity, by quadrature: the integral of u(x, y) q(x) over x vanishes."""
+    grid = np.linspace(-12, 12, 4001)[:, None]
+    density = np.exp(-0.5 * grid[:, 0] ** 2) / np.sqrt(2 * np.pi)
+    y = np.array([[0.7]])
+    for kernel in (RBF(), IMQ(), Matern52()):
+        stein = SteinKernel(kernel)
+        u = stein.matrix()(grid, -grid, y, -y, *map(np.asarray, kernel.parameter_values(1.0)))
+        integral = np.trapezoid(u[:, 0] * density, grid[:, 0])
+        assert abs(integral) < 1e-6
+
+
+def test_several_bandwidths_average(rng):
+    points = sample(rng, 9, 2)
+    stein = SteinKernel(RBF())
+    single = [evaluate_all_pairs(stein, points, np.array([h])).off_diagonal for h in (0.5, 2.0)]
+    both = evaluate_all_pairs(stein, points, np.array([0.5, 2.0])).off_diagonal
+    np.testing.assert_allclose(both, np.mean(single), rtol=1e-12)
+
+
+def test_kernel_without_derivative_at_zero_is_refused(rng):
+    kernel = Radial(lambda squared_distance: pt.exp(-pt.sqrt(squared_distance)), name="exponential")
+    with pytest.raises(ValueError, match=r"Radial\(exponential\) is not finite .*zero distance"):
+        evaluate_all_pairs(SteinKernel(kernel), sample(rng, 5, 2), np.array([1.0]))
+
+
+@pytest.mark.parametrize("mode", ["NUMBA", "FAST_RUN"])
+@pytest.mark.slow
+def test_compiled_modes_agree_with_the_interpreted_graph(rng, mode):
+    points = sample(rng, 40, 3)
+    interpreted, compiled = (
+        evaluate_all_pairs(SteinKernel(IMQ(), options), points, np.array([1.2]), block_size=16)
+        for options in (None, {"mode": mode})
+    )
+    np.testing.assert_allclose(compiled.off_diagonal, interpreted.off_diagonal, rtol=1e-10)
