@@ -6,8 +6,9 @@ Importing this package adds its ``ksd_*`` functions to ``pymc``, without replaci
 import pymc
 
 from pymc_ksd._version import __version__
+from pymc_ksd.custom_kernels import General, Radial
 from pymc_ksd.goodness_of_fit import ksd_test
-from pymc_ksd.kernels import IMQ, RBF, General, Kernel, Matern52, Radial
+from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
 from pymc_ksd.plots import plot_ksd_test
 from pymc_ksd.score import Score, compile_score
 

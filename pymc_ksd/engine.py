@@ -1,8 +1,8 @@
 r"""The one place that evaluates the Stein kernel over all pairs of points.
 
 The upper triangle of the n × n matrix is walked block by block, each block is reduced at once, and
-nothing of size n² is ever held: memory is :math:`O(n (d + m) + b^2)` for m replicates, whose weights
-stay in the compact form they were drawn in, and blocks of b points.
+nothing of size n² is ever held: memory is :math:`O(n (d + m) + b^2)` for m replicates, whose
+weights stay in the compact form they were drawn in, and blocks of b points.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def evaluate_matrix(
     """Return ``u`` between all points of one slice."""
     x, s = _rows(points.positions, part), _rows(points.scores, part)
     values = [
-        stein.matrix()(x, s, x, s, *parameters)
-        for parameters in _parameter_sets(stein, bandwidths)
+        stein.matrix()(x, s, x, s, *parameters) for parameters in _parameter_sets(stein, bandwidths)
     ]
     result: np.ndarray = np.mean(values, axis=0)
     _check_finite(result, stein)
@@ -147,16 +146,17 @@ def evaluate_all_pairs(
                 bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
 
     count = len(sets)
-    on_diagonal = None if weights is None else _quadratic_diagonal(weights, diagonal, size)
+    on_diagonal = None
+    if weights is not None and quadratic is not None:
+        on_diagonal = _quadratic_diagonal(weights, diagonal, size)
+        quadratic = quadratic / count - on_diagonal
     return PairSums(
         diagonal=diagonal,
         off_diagonal=total / count - float(diagonal.sum()),
-        quadratic=None if quadratic is None else quadratic / count - on_diagonal,
+        quadratic=quadratic,
         quadratic_diagonal=on_diagonal,
         coordinates=None if per_coordinate is None else per_coordinate / count,
-        coordinates_diagonal=(
-            _coordinates_diagonal(stein, points, sets) if coordinates else None
-        ),
+        coordinates_diagonal=(_coordinates_diagonal(stein, points, sets) if coordinates else None),
     )
 
 

@@ -75,9 +75,8 @@ def free_density(
     transforms = [model.rvs_to_transforms[rv] for rv in rvs]
     constrained = [rv.type(name=f"{rv.name}_constrained") for rv in rvs]
     unconstrained = _forward_graphs(model, rvs, constrained)
-    shapes = evaluate_shapes(
-        [*rvs, *graph_replace(unconstrained, dict(zip(constrained, rvs, strict=True)), strict=False)]
-    )
+    own_values = dict(zip(constrained, rvs, strict=True))
+    shapes = evaluate_shapes([*rvs, *graph_replace(unconstrained, own_values, strict=False)])
     variables = tuple(
         describe(model, rv, transform, shape, free_shape, model.named_vars_to_dims.get(rv.name))
         for rv, transform, shape, free_shape in zip(
@@ -92,9 +91,7 @@ def free_density(
         gradient=_gradient(model, rvs, sizes, names, subset, compile_kwargs),
         unconstrain=_unconstrain(rvs, constrained, unconstrained, transforms),
         simulate=None if is_posterior else _simulate(rvs),
-        no_simulation=(
-            "a posterior, or a density with a Potential, cannot be simulated directly"
-        ),
+        no_simulation=("a posterior, or a density with a Potential, cannot be simulated directly"),
         circular=tuple(
             name
             for name, transform in zip(names, transforms, strict=True)
@@ -184,9 +181,7 @@ def _gradient(
     compile_kwargs: Mapping[str, Any] | None,
 ) -> Callable[[np.ndarray], np.ndarray]:
     values = [model.rvs_to_values[rv] for rv in rvs]
-    logp = log_density(
-        lambda: model.logp(vars=list(rvs)) if subset else model.logp(), names
-    )
+    logp = log_density(lambda: model.logp(vars=list(rvs)) if subset else model.logp(), names)
     dim = int(sum(np.prod(shape, dtype=int) for shape in shapes))
     numbers = dim + sum(
         int(np.prod(evaluate_shapes([rv])[0], dtype=int)) for rv in model.observed_RVs
@@ -235,7 +230,9 @@ def _interpreted_gradient(
     names: Sequence[str],
     dim: int,
 ) -> Any:
-    logp = rewrite_graph(logp, include=(), custom_rewrite=in2out(local_check_parameter_to_ninf_switch))
+    # A check that fails for one point must not fail for all.
+    per_point = in2out(local_check_parameter_to_ninf_switch)
+    logp = rewrite_graph(logp, include=(), custom_rewrite=per_point)
     flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
     points = pt.matrix("points", shape=(None, dim), dtype="float64")
     return compile_function([points], vectorize_graph(outputs, {flat: points}))
@@ -310,8 +307,6 @@ def _simulate(
         if independent:
             return dict(zip(names, compiled[0](rng, n), strict=True))
         draws = [compiled[0](rng, n) for _ in range(n)]
-        return {
-            name: np.stack([draw[index] for draw in draws]) for index, name in enumerate(names)
-        }
+        return {name: np.stack([draw[index] for draw in draws]) for index, name in enumerate(names)}
 
     return simulate

@@ -10,7 +10,8 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.kernels import Kernel, get_kernel
+from pymc_ksd.custom_kernels import get_kernel
+from pymc_ksd.kernels import Kernel
 from pymc_ksd.nulls import NULLS
 from pymc_ksd.points import SCALES, ScaledPoints, choose_bandwidths, scale_points
 from pymc_ksd.results import test_dataset
@@ -150,8 +151,8 @@ def ksd_test(
     base_kernel = get_kernel(kernel)
     null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
     n_bootstrap = _count(n_bootstrap, "n_bootstrap", 1)
-    points_per_block = None if points_per_block is None else _count(
-        points_per_block, "points_per_block", 2
+    points_per_block = (
+        None if points_per_block is None else _count(points_per_block, "points_per_block", 2)
     )
     block_size = None if block_size is None else _count(block_size, "block_size", 1)
     score = _resolve_score(model, var_names, sample_dims, compile_kwargs)

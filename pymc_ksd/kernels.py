@@ -11,15 +11,14 @@ Stein kernel, so changing it never compiles anything again.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["IMQ", "RBF", "General", "Kernel", "Matern52", "Radial", "get_kernel"]
+__all__ = ["IMQ", "RBF", "Kernel", "Matern52", "SumKernel"]
 
 Expressions = Sequence[TensorVariable]
 
@@ -47,7 +46,7 @@ class Kernel:
     @property
     def structure(self) -> Hashable:
         """What decides the kernel's graph; kernels with equal structure share compiled code."""
-        return type(self)
+        return (type(self),)
 
     @property
     def takes_bandwidth(self) -> bool:
@@ -158,7 +157,7 @@ class IMQ(Kernel):
     def profile_derivatives(
         self, squared_distance: TensorVariable, parameters: Expressions
     ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
-        r"""Return :math:`\varphi, \varphi', \varphi''`, for the usual exponent by products alone."""
+        r"""Return :math:`\varphi, \varphi', \varphi''`, if it is -1/2 by products alone."""
         if not self._inverse_root:
             return super().profile_derivatives(squared_distance, parameters)
         value = self.profile(squared_distance, parameters)
@@ -176,7 +175,7 @@ class IMQ(Kernel):
 
 
 class Matern52(Kernel):
-    r"""Matérn kernel of smoothness 5/2, :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt5\, r/h`."""
+    r"""Matérn kernel of smoothness 5/2: :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt5 r/h`."""
 
     def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
@@ -187,7 +186,7 @@ class Matern52(Kernel):
     def profile_derivatives(
         self, squared_distance: TensorVariable, parameters: Expressions
     ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
-        r"""Return :math:`\varphi, \varphi', \varphi''`; the root has no derivative at distance zero."""
+        r"""Return :math:`\varphi, \varphi', \varphi''`; the root has no derivative at zero."""
         (bandwidth,) = parameters
         a = pt.sqrt(5 * squared_distance) / bandwidth
         decay = pt.exp(-a)
@@ -196,158 +195,6 @@ class Matern52(Kernel):
         first = (-5 / 6 * inverse) * ((1 + a) * decay)
         second = (25 / 12 * inverse**2) * decay
         return value, first, second
-
-
-class _FromFunction(Kernel):
-    """A kernel given by a user's function, with named numbers that stay inputs."""
-
-    def __init__(
-        self,
-        function: Callable[..., TensorVariable],
-        *,
-        n_arguments: int,
-        bandwidth: float | None,
-        name: str | None,
-        parameters: dict[str, float],
-    ) -> None:
-        super().__init__(bandwidth=bandwidth)
-        if not callable(function):
-            raise TypeError(f"`function` must be callable, got {type(function).__name__}.")
-        self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
-        self.parameters = {key: float(value) for key, value in parameters.items()}
-        accepted = list(inspect.signature(function).parameters)[n_arguments:]
-        self._wants_bandwidth = "bandwidth" in accepted
-        if bandwidth is not None and not self._wants_bandwidth:
-            raise ValueError(
-                f"`bandwidth` was given, but the kernel function {self.name!r} has no argument "
-                "of that name."
-            )
-
-    @property
-    def structure(self) -> Hashable:
-        """The function itself, and the names of its parameters."""
-        return type(self), self.function, tuple(self.parameters)
-
-    @property
-    def takes_bandwidth(self) -> bool:
-        """Whether the function has an argument named ``bandwidth`` that is still free."""
-        return self._wants_bandwidth and self.bandwidth is None
-
-    def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
-        """Return the bandwidth, if the function wants it, and the named parameters."""
-        first = super().parameter_values(bandwidth) if self._wants_bandwidth else ()
-        return (*first, *self.parameters.values())
-
-    def _call(self, arguments: Expressions, parameters: Expressions) -> TensorVariable:
-        names = ["bandwidth"] * self._wants_bandwidth + list(self.parameters)
-        value = self.function(*arguments, **dict(zip(names, parameters, strict=True)))
-        return pt.as_tensor_variable(value)
-
-    def __repr__(self) -> str:
-        """Name the kernel's function and its parameters."""
-        inner = [self.name] + [f"{key}={value:g}" for key, value in self.parameters.items()]
-        inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
-        return f"{type(self).__name__}({', '.join(inner)})"
-
-
-class Radial(_FromFunction):
-    r"""A radial kernel from a PyTensor expression :math:`\varphi(r^2)`.
-
-    Parameters
-    ----------
-    function : callable
-        Takes an array of squared distances, then any parameters by name, and returns the kernel
-        elementwise. It receives the test's bandwidth when it has an argument ``bandwidth``. Its
-        first two derivatives must be finite at zero distance.
-    bandwidth : float, optional
-        Fix the bandwidth of this kernel.
-    name : str, optional
-        How the kernel is called in results.
-    **parameters : float
-        Further arguments of `function`.
-
-    Examples
-    --------
-    A rational quadratic kernel:
-
-    >>> from pymc_ksd import Radial
-    >>> def rational_quadratic(squared_distance, bandwidth, alpha):
-    ...     return (1 + squared_distance / (2 * alpha * bandwidth**2)) ** (-alpha)
-    >>> Radial(rational_quadratic, alpha=0.8)
-    Radial(rational_quadratic, alpha=0.8)
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., TensorVariable],
-        *,
-        bandwidth: float | None = None,
-        name: str | None = None,
-        **parameters: float,
-    ) -> None:
-        super().__init__(
-            function, n_arguments=1, bandwidth=bandwidth, name=name, parameters=parameters
-        )
-
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
-        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
-        return self._call([squared_distance], parameters)
-
-
-class General(_FromFunction):
-    """A kernel from any PyTensor expression of two points.
-
-    Parameters
-    ----------
-    function : callable
-        Takes two vectors of length d, then any parameters by name, and returns the scalar kernel.
-        It must be symmetric, positive definite and twice differentiable. It receives the test's
-        bandwidth when it has an argument ``bandwidth``.
-    bandwidth : float, optional
-        Fix the bandwidth of this kernel.
-    name : str, optional
-        How the kernel is called in results.
-    **parameters : float
-        Further arguments of `function`.
-
-    Examples
-    --------
-    A periodic kernel for angles:
-
-    >>> import pytensor.tensor as pt
-    >>> from pymc_ksd import General
-    >>> def periodic(x, y, bandwidth):
-    ...     return pt.exp(-2 * pt.sum(pt.sin((x - y) / 2) ** 2) / bandwidth**2)
-    >>> General(periodic)
-    General(periodic)
-    """
-
-    radial = False
-
-    def __init__(
-        self,
-        function: Callable[..., TensorVariable],
-        *,
-        bandwidth: float | None = None,
-        name: str | None = None,
-        **parameters: float,
-    ) -> None:
-        super().__init__(
-            function, n_arguments=2, bandwidth=bandwidth, name=name, parameters=parameters
-        )
-
-    def expression(
-        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
-    ) -> TensorVariable:
-        """Return the scalar ``k(x, y)`` for two vectors."""
-        value = self._call([x, y], parameters)
-        if value.ndim != 0:
-            raise ValueError(
-                f"The kernel function {self.name!r} must return a scalar for two vectors, "
-                f"got {value.ndim} dimension(s)."
-            )
-        return value
 
 
 class SumKernel(Kernel):
@@ -361,7 +208,7 @@ class SumKernel(Kernel):
                 flat += [(weight * inner, term) for inner, term in kernel.terms]
             else:
                 flat.append((weight, kernel))
-        self.terms = tuple(flat)
+        self.terms: tuple[tuple[float, Kernel], ...] = tuple(flat)
         self.radial = all(kernel.radial for _, kernel in self.terms)
 
     @property
@@ -384,7 +231,7 @@ class SumKernel(Kernel):
 
     def _split(self, parameters: Expressions) -> list[tuple[TensorVariable, Kernel, Expressions]]:
         rest = list(parameters)
-        parts = []
+        parts: list[tuple[TensorVariable, Kernel, Expressions]] = []
         for _, kernel in self.terms:
             count = len(kernel.parameter_values(1.0))
             parts.append((rest[0], kernel, rest[1 : 1 + count]))
@@ -424,41 +271,6 @@ class SumKernel(Kernel):
             repr(kernel) if weight == 1 else f"{weight:g} * {kernel!r}"
             for weight, kernel in self.terms
         )
-
-
-_NAMED: dict[str, type[Kernel]] = {"rbf": RBF, "imq": IMQ, "matern52": Matern52}
-
-
-def get_kernel(kernel: str | Kernel | Callable[..., Any]) -> Kernel:
-    """Turn the argument `kernel` of a public function into a :class:`Kernel`.
-
-    Parameters
-    ----------
-    kernel : str, Kernel or callable
-        A name (``"rbf"``, ``"imq"``, ``"matern52"``), a kernel, or a PyTensor function of two
-        vectors, see :class:`General`.
-
-    Returns
-    -------
-    Kernel
-    """
-    if isinstance(kernel, Kernel):
-        return kernel
-    if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        return kernel()
-    if isinstance(kernel, str):
-        if kernel.lower() not in _NAMED:
-            raise ValueError(
-                f"`kernel` must be one of {', '.join(map(repr, _NAMED))}, a Kernel or a function "
-                f"of two vectors, got {kernel!r}."
-            )
-        return _NAMED[kernel.lower()]()
-    if callable(kernel):
-        return General(kernel)
-    raise TypeError(
-        f"`kernel` must be a name, a Kernel or a function of two vectors, "
-        f"got {type(kernel).__name__}."
-    )
 
 
 def positive_number(value: Any, argument: str) -> float:

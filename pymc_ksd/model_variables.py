@@ -134,8 +134,7 @@ def log_density(build: Callable[[], Any], names: Sequence[str]) -> Any:
         return build()
     except (NotImplementedError, MethodNotDefined, RuntimeError, TypeError) as error:
         raise ValueError(
-            f"No log-probability could be derived for the variable(s) {', '.join(names)}: "
-            f"{error}"
+            f"No log-probability could be derived for the variable(s) {', '.join(names)}: {error}"
         ) from error
 
 
@@ -166,10 +165,7 @@ def evaluate_shapes(variables: Sequence[TensorVariable]) -> list[tuple[int, ...]
     if unknown:
         shapes = compile_function([], [pt.as_tensor(v.shape) for v in unknown])()
         known = {id(v): shape for v, shape in zip(unknown, shapes, strict=True)}
-    return [
-        tuple(int(size) for size in known.get(id(v), v.type.shape))  # type: ignore[arg-type]
-        for v in variables
-    ]
+    return [tuple(int(size) for size in known.get(id(v), v.type.shape)) for v in variables]
 
 
 def describe(
@@ -208,9 +204,7 @@ def compile_simulation(
     The graph gets random number generators of its own, so those of the model stay as they are.
     """
     fresh = replace_rng_nodes(list(outputs))
-    function = pm.compile(
-        list(inputs), fresh, mode=interpreted_mode(), on_unused_input="ignore"
-    )
+    function = pm.compile(list(inputs), fresh, mode=interpreted_mode(), on_unused_input="ignore")
     generators = find_rng_nodes(fresh)
 
     def draw(rng: np.random.Generator, *values: Any) -> list[np.ndarray]:

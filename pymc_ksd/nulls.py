@@ -53,7 +53,9 @@ def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Genera
             # A point is drawn more than 126 times with a probability below 1e-200.
             replicates[start : start + rows] = np.minimum(counts, 126) - 1
         else:
-            replicates[start : start + rows] = 2 * rng.integers(2, size=(rows, n), dtype=np.int8) - 1
+            replicates[start : start + rows] = (
+                2 * rng.integers(2, size=(rows, n), dtype=np.int8) - 1
+            )
     return replicates.T
 
 

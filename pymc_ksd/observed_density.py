@@ -164,7 +164,8 @@ def _layout(
 ) -> _Layout:
     (shape,) = evaluate_shapes([rv])
     n_batch = rv.ndim - rv.owner.op.ndim_supp
-    axes, is_single = (0,), n_batch == 0
+    axes: tuple[int, ...] = (0,)
+    is_single = n_batch == 0
     if sample_dims is not None:
         axes, is_single = _sample_axes(model, rv, n_batch, sample_dims), False
     lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
@@ -270,9 +271,7 @@ def _gradient(
     names = [layout.name for layout in layouts]
     rvs = [layout.rv for layout in layouts]
     _, forward = _forward_graphs(layouts, length)
-    values = [
-        layout.free_length(graph) for layout, graph in zip(layouts, forward, strict=True)
-    ]
+    values = [layout.free_length(graph) for layout, graph in zip(layouts, forward, strict=True)]
     mapping = dict(zip(rvs, values, strict=True))
     transforms = {layout.rv: layout.transform for layout in layouts}
 

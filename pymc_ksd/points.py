@@ -66,9 +66,7 @@ def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> S
     ScaledPoints
     """
     if scale not in SCALES:
-        raise ValueError(
-            f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}."
-        )
+        raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
     dim = points.shape[1]
     centred = points - points.mean(axis=0)
     if scale is None:

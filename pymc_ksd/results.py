@@ -111,6 +111,4 @@ def conclusion(result: xr.Dataset) -> str:
     )
     if p_value <= alpha:
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
-    return (
-        f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."
-    )
+    return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."

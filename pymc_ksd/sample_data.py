@@ -186,7 +186,7 @@ def _from_dataset(dataset: xr.Dataset, variables: Sequence[Variable]) -> dict[st
     known = {variable.name: variable for variable in variables}
     for key, array in dataset.data_vars.items():
         name = str(key)
-        own = known[name].dims if name in known and known[name].dims else ()
+        own: tuple[str, ...] = (known[name].dims if name in known else None) or ()
         leading = [dim for dim in array.dims if dim not in own]
         if {"chain", "draw"} <= set(array.dims):
             leading = ["chain", "draw"]

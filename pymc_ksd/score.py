@@ -286,7 +286,5 @@ def _resolve_model(model: Any) -> pm.Model:
                 "inside `with model:`."
             ) from error
     if not isinstance(model, pm.Model):
-        raise TypeError(
-            f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}."
-        )
+        raise TypeError(f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}.")
     return model

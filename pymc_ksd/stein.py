@@ -4,8 +4,8 @@ For the score :math:`s = \nabla \log q` the Stein kernel is a sum over coordinat
 
 .. math::
 
-    u(x, x') = \sum_\ell s_\ell s'_\ell k + s_\ell \partial_{x'_\ell} k + s'_\ell \partial_{x_\ell} k
-               + \partial_{x_\ell} \partial_{x'_\ell} k .
+    u(x, x') = \sum_\ell s_\ell s'_\ell k + s_\ell \partial_{x'_\ell} k
+               + s'_\ell \partial_{x_\ell} k + \partial_{x_\ell} \partial_{x'_\ell} k .
 
 With a radial kernel :math:`k = \varphi(r^2)` it becomes
 
@@ -58,7 +58,7 @@ class SteinKernel:
     compile_kwargs: Mapping[str, Any] | None = None
 
     def pairs(self) -> Any:
-        """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs of points, shape (n,)."""
+        """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs, shape (n,)."""
         return self._cached("pairs", self._build_pairs)
 
     def block(self, *, weights: bool, coordinates: bool) -> Any:
@@ -82,7 +82,7 @@ class SteinKernel:
         return self._cached("own coordinates", self._build_own_coordinates)
 
     def matrix(self) -> Any:
-        """Return the function ``(x, s, y, t, *parameters) -> u`` of a block, shape (rows, columns)."""
+        """Return the function ``(x, s, y, t, *parameters) -> u`` of a block, rows × columns."""
         return self._cached("matrix", self._build_matrix)
 
     def _cached(self, kind: Any, build: Any) -> Any:
@@ -206,9 +206,7 @@ def _block_stein(
         return _general_stein(
             kernel, x[:, None, :], s[:, None, :], y[None, :, :], t[None, :, :], parameters
         )
-    squared = (
-        pt.sum(x**2, axis=1)[:, None] + pt.sum(y**2, axis=1)[None, :] - 2 * pt.dot(x, y.T)
-    )
+    squared = pt.sum(x**2, axis=1)[:, None] + pt.sum(y**2, axis=1)[None, :] - 2 * pt.dot(x, y.T)
     squared = pt.maximum(squared, 0)
     cross = (
         pt.dot(pt.concatenate([x, s], axis=1), pt.concatenate([t, y], axis=1).T)

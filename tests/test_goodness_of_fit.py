@@ -130,9 +130,7 @@ def test_block_statistic_averages_blocks(rng):
     x = rng.normal(size=(33, 2))
     u = stein_matrix(rbf, x, -x, 1.0).sum(-1)
     blocks = [u_statistic(u[i : i + 8, i : i + 8]) for i in (0, 8, 16, 24)]
-    result = ksd_test(
-        standard_normal(2), x, statistic="block", bandwidth=1.0, points_per_block=8
-    )
+    result = ksd_test(standard_normal(2), x, statistic="block", bandwidth=1.0, points_per_block=8)
     np.testing.assert_allclose(result["statistic"], np.mean(blocks), rtol=1e-10)
 
 

@@ -67,9 +67,7 @@ def test_all_sums_match_the_double_loop(rng, name, dim):
     )
     scale = np.abs(terms).sum(axis=(0, 1))
     np.testing.assert_allclose(sums.coordinates / scale, terms.sum((0, 1)) / scale, atol=1e-12)
-    np.testing.assert_allclose(
-        sums.coordinates_diagonal, np.einsum("iid->d", terms), rtol=1e-10
-    )
+    np.testing.assert_allclose(sums.coordinates_diagonal, np.einsum("iid->d", terms), rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -76,8 +76,8 @@ def plot_ksd_test(
     if plot_collection is None:
         if backend is not None:
             pc_kwargs["backend"] = backend
-        pc_kwargs.setdefault("figure_kwargs", {}).setdefault("figsize", (8, 4.5))
-        pc_kwargs["figure_kwargs"].setdefault("figsize_units", "inches")
+        pc_kwargs.setdefault("figure_kwargs", {}).setdefault("figsize", (800, 450))
+        pc_kwargs["figure_kwargs"].setdefault("figsize_units", "dots")
         plot_collection = PlotCollection.wrap(data, **pc_kwargs)
     rejected = float(result["p_value"]) <= float(result.attrs["alpha"])
     accent = "#c1272d" if rejected else "#1b7837"
@@ -131,7 +131,7 @@ def plot_ksd_test(
 
 
 def _options(visuals: Mapping[Visual, Mapping[str, Any] | bool] | None) -> dict[str, Any]:
-    given: dict[str, Any] = dict(visuals or {})
+    given: dict[Any, Any] = dict(visuals or {})
     unknown = [key for key in given if key not in _VISUALS]
     if unknown:
         raise ValueError(

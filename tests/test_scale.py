@@ -1,0 +1,47 @@
+"""Large samples stay within memory, measured in a fresh process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import json, resource, time
+import numpy as np
+import pymc_ksd
+
+n, dim, replicates = {n}, {dim}, {replicates}
+score = pymc_ksd.Score.from_callable(lambda x: -x, dim)
+data = np.random.default_rng(0).normal(size=(n, dim))
+start = time.perf_counter()
+result = pymc_ksd.ksd_test(
+    score, data, n_bootstrap=replicates, random_seed=0, progressbar=False
+)
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({{"peak": peak, "seconds": seconds, "p_value": float(result["p_value"])}}))
+"""
+
+
+def run(n, dim, replicates):
+    script = SCRIPT.format(n=n, dim=dim, replicates=replicates)
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True
+    )
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def test_memory_of_a_large_sample_is_far_below_the_matrix():
+    # The n × n matrix alone would take 800 MB; importing PyMC takes about 250 MB.
+    report = run(10_000, 10, 100)
+    assert report["peak"] < 600
+    assert report["p_value"] > 0.001
+
+
+@pytest.mark.slow
+def test_fifty_thousand_points_fit_into_one_and_a_half_gigabytes(record_property):
+    report = run(50_000, 10, 1_000)
+    record_property("seconds", report["seconds"])
+    assert report["peak"] < 1500
+    assert 0.001 < report["p_value"] <= 1
