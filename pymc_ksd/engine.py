@@ -7,10 +7,15 @@ weights stay in the compact form they were drawn in, and blocks of b points.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pymc_ksd.points import ScaledPoints
 from pymc_ksd.progress import progress_bar
@@ -117,33 +122,42 @@ def evaluate_all_pairs(
     n, dim = points.positions.shape
     size = block_size or default_block_size(stein, dim)
     diagonal = evaluate_pairs(stein, points, bandwidths, slice(None), slice(None))
-    block = stein.block(weights=weights is not None, coordinates=coordinates)
     sets = _parameter_sets(stein, bandwidths)
+    blocks = list(_upper_triangle(n, size))
+    n_threads = min(len(blocks), os.cpu_count() or 1)
+    functions: SimpleQueue[Any] = SimpleQueue()
+    for function in stein.block(
+        weights=weights is not None, coordinates=coordinates, n_copies=n_threads
+    ):
+        functions.put(function)
+
+    def reduce_block(block: tuple[slice, slice]) -> list[list[np.ndarray]]:
+        inputs = [array[part] for part in block for array in (points.positions, points.scores)]
+        if weights is not None:
+            inputs += [np.asarray(weights[part], dtype=np.float64) for part in block]
+        if coordinates:
+            inputs += [points.standard_scores[part] for part in block]
+            inputs.append(points.mixing)
+        function = functions.get()
+        try:
+            return [function(*inputs, *parameters) for parameters in sets]
+        finally:
+            functions.put(function)
 
     total = 0.0
     quadratic = None if weights is None else np.zeros(weights.shape[1])
     per_coordinate = np.zeros(dim) if coordinates else None
-    with progress_bar("Comparing points", len(sets) * n * (n + 1) / 2, progressbar) as bar:
-        for rows, columns in _upper_triangle(n, size):
-            inputs = [
-                array[part]
-                for part in (rows, columns)
-                for array in (points.positions, points.scores)
-            ]
-            if weights is not None:
-                inputs += [np.asarray(weights[part], dtype=np.float64) for part in (rows, columns)]
-            if coordinates:
-                inputs += [points.standard_scores[part] for part in (rows, columns)]
-                inputs.append(points.mixing)
+    with progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
+        results = _in_order(reduce_block, blocks, n_threads)
+        for (rows, columns), outputs in zip(blocks, results, strict=True):
             times = 1.0 if rows == columns else 2.0
-            for parameters in sets:
-                outputs = list(block(*inputs, *parameters))
-                total += times * float(outputs.pop(0))
+            for first, *rest in outputs:
+                total += times * float(first)
                 if quadratic is not None:
-                    quadratic += times * outputs.pop(0)
+                    quadratic += times * rest.pop(0)
                 if per_coordinate is not None:
-                    per_coordinate += times * outputs.pop(0)
-                bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
+                    per_coordinate += times * rest.pop(0)
+            bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
 
     count = len(sets)
     on_diagonal = None
@@ -165,6 +179,25 @@ def default_block_size(stein: SteinKernel, dim: int) -> int:
     if stein.kernel.radial:
         return _RADIAL_BLOCK
     return max(1, min(_RADIAL_BLOCK, int(np.sqrt(_GENERAL_NUMBERS) / dim)))
+
+
+def _in_order(
+    work: Callable[[tuple[slice, slice]], Any], blocks: list[tuple[slice, slice]], n_threads: int
+) -> Iterator[Any]:
+    """Work on blocks in threads and yield the results in the order of the blocks.
+
+    NumPy lets other threads run while it computes. One thread a core is enough, so the linear
+    algebra library is kept from starting more.
+    """
+    if n_threads == 1:
+        yield from map(work, blocks)
+        return
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        try:
+            yield from pool.map(work, blocks)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
 
 
 def _upper_triangle(n: int, size: int) -> Iterator[tuple[slice, slice]]:

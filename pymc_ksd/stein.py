@@ -61,8 +61,8 @@ class SteinKernel:
         """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs, shape (n,)."""
         return self._cached("pairs", self._build_pairs)
 
-    def block(self, *, weights: bool, coordinates: bool) -> Any:
-        """Return the function that reduces one block of pairs.
+    def block(self, *, weights: bool, coordinates: bool, n_copies: int = 1) -> list[Any]:
+        """Return the function that reduces one block of pairs, a copy for each thread.
 
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
         `weights`, the multipliers ``v, w`` of rows and columns, shapes (rows, m) and (columns, m);
@@ -70,9 +70,12 @@ class SteinKernel:
         matrix M; then the kernel's parameters. It returns the sum of u over the block, with
         `weights` the m sums of ``v u w``, and with `coordinates` the sum of each coordinate's term.
         """
-        return self._cached(
-            ("block", weights, coordinates), lambda: self._build_block(weights, coordinates)
+        copies = self._cached(
+            ("block", weights, coordinates), lambda: [self._build_block(weights, coordinates)]
         )
+        while len(copies) < n_copies:
+            copies.append(copies[0].copy())
+        return copies[:n_copies]
 
     def own_coordinates(self) -> Any:
         """Return the function ``(x, standard scores, M, *parameters)`` for points with themselves.
