@@ -9,7 +9,8 @@ from pymc_ksd._version import __version__
 from pymc_ksd.custom_kernels import General, Radial
 from pymc_ksd.goodness_of_fit import ksd_test
 from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
-from pymc_ksd.plots import plot_ksd_test
+from pymc_ksd.plots import plot_ksd_contributions, plot_ksd_evolution, plot_ksd_test
+from pymc_ksd.sampler_quality import ksd, ksd_evolution, ksd_summary
 from pymc_ksd.score import Score, compile_score
 
 __all__ = [
@@ -22,11 +23,16 @@ __all__ = [
     "Score",
     "__version__",
     "compile_score",
+    "ksd",
+    "ksd_evolution",
+    "ksd_summary",
     "ksd_test",
+    "plot_ksd_contributions",
+    "plot_ksd_evolution",
     "plot_ksd_test",
 ]
 
-for _function in (ksd_test,):
+for _function in (ksd, ksd_evolution, ksd_summary, ksd_test):
     # `hasattr` would make PyMC 6 import ArviZ's plots to look the name up there.
     if _function.__name__ not in vars(pymc):
         setattr(pymc, _function.__name__, _function)

@@ -9,18 +9,34 @@ same graph before. Nothing else in the package calls ``pytensor.function``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache, reduce
 from typing import Any
 
 import pytensor
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.link.vm import VMLinker
 from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.rewriting.ofg import inline_ofg_node
 
-__all__ = ["compile_function", "compile_key", "interpreted_mode"]
+__all__ = [
+    "compile_function",
+    "compile_key",
+    "inline_inner_graphs",
+    "interpreted_mode",
+    "without_compiler",
+]
+
+
+@node_rewriter([OpFromGraph])
+def _inline(fgraph: Any, node: Any) -> list[Any]:
+    """Replace a node that holds a graph of its own by that graph."""
+    return inline_ofg_node(node)
 
 
 @node_rewriter([Elemwise])
@@ -36,13 +52,33 @@ def interpreted_mode() -> Mode:
     """Return the mode that rewrites a graph as usual but runs it on NumPy, without compiling.
 
     Whatever NumPy has no function for would run element by element, so fused nodes are left out
-    and long sums are split.
+    and long sums are split. Nodes that hold a graph, such as softmax in PyTensor 3, would be
+    functions of their own, so they are inlined.
     """
     query = RewriteDatabaseQuery(
         include=["fast_run", "py_only"], exclude=["fusion", "inplace", "BlasOpt", "cxx_only"]
     )
     mode = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer=query)
-    return mode.register((in2out(_split_long_sums_and_products, name="split_long_sums"), 100))
+    return mode.register(
+        (in2out(_inline, name="inline_inner_graphs"), 99),
+        (in2out(_split_long_sums_and_products, name="split_long_sums"), 100),
+    )
+
+
+def without_compiler() -> Any:
+    """Return a context in which PyTensor evaluates constants and inner graphs without compiling.
+
+    Constants are folded, and loops and other inner graphs linked, with the C compiler whatever the
+    mode of the function they end up in.
+    """
+    return pytensor.config.change_flags(cxx="")
+
+
+def inline_inner_graphs(outputs: Sequence[Any]) -> list[Any]:
+    """Return graphs without nodes that hold a graph, as those are repeated point by point."""
+    return rewrite_graph(
+        list(outputs), include=(), custom_rewrite=in2out(_inline, name="inline_inner_graphs")
+    )
 
 
 def compile_function(
@@ -50,7 +86,9 @@ def compile_function(
 ) -> Any:
     """Return a function for a graph, interpreted unless `compile_kwargs` asks for a mode."""
     options = {"mode": interpreted_mode(), "on_unused_input": "ignore", **(compile_kwargs or {})}
-    function = pytensor.function(list(inputs), outputs, **options)
+    interpreted = options["mode"] is interpreted_mode()
+    with without_compiler() if interpreted else nullcontext():
+        function = pytensor.function(list(inputs), outputs, **options)
     function.trust_input = True
     return function
 

@@ -47,6 +47,8 @@ class PairSums:
         The sum of every coordinate's term over all ordered pairs, a point with itself included.
     coordinates_diagonal : ndarray of shape (d,), optional
         The part of it that comes from points paired with themselves.
+    earlier : ndarray of shape (n, groups), optional
+        For each point, the sum of u with all points before it, group by group.
     """
 
     diagonal: np.ndarray
@@ -55,6 +57,7 @@ class PairSums:
     quadratic_diagonal: np.ndarray | None = None
     coordinates: np.ndarray | None = None
     coordinates_diagonal: np.ndarray | None = None
+    earlier: np.ndarray | None = None
 
 
 def evaluate_pairs(
@@ -93,6 +96,7 @@ def evaluate_all_pairs(
     *,
     weights: np.ndarray | None = None,
     coordinates: bool = False,
+    groups: np.ndarray | None = None,
     block_size: int | None = None,
     progressbar: bool = False,
 ) -> PairSums:
@@ -110,6 +114,8 @@ def evaluate_all_pairs(
         Multipliers of the points for m quadratic forms, of any number type.
     coordinates : bool, default False
         Also sum each coordinate's term.
+    groups : ndarray of shape (n, groups), optional
+        Membership of the points in groups, for sums over the points before each point.
     block_size : int, optional
         Points in a block.
     progressbar : bool, default False
@@ -127,7 +133,10 @@ def evaluate_all_pairs(
     n_threads = min(len(blocks), os.cpu_count() or 1)
     functions: SimpleQueue[Any] = SimpleQueue()
     for function in stein.block(
-        weights=weights is not None, coordinates=coordinates, n_copies=n_threads
+        weights=weights is not None,
+        coordinates=coordinates,
+        groups=groups is not None,
+        n_copies=n_threads,
     ):
         functions.put(function)
 
@@ -138,6 +147,8 @@ def evaluate_all_pairs(
         if coordinates:
             inputs += [points.standard_scores[part] for part in block]
             inputs.append(points.mixing)
+        if groups is not None:
+            inputs += [groups[block[0]], np.asarray(float(block[0] == block[1]))]
         function = functions.get()
         try:
             return [function(*inputs, *parameters) for parameters in sets]
@@ -147,6 +158,7 @@ def evaluate_all_pairs(
     total = 0.0
     quadratic = None if weights is None else np.zeros(weights.shape[1])
     per_coordinate = np.zeros(dim) if coordinates else None
+    earlier = None if groups is None else np.zeros(groups.shape)
     with progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
         results = _in_order(reduce_block, blocks, n_threads)
         for (rows, columns), outputs in zip(blocks, results, strict=True):
@@ -157,6 +169,8 @@ def evaluate_all_pairs(
                     quadratic += times * rest.pop(0)
                 if per_coordinate is not None:
                     per_coordinate += times * rest.pop(0)
+                if earlier is not None:
+                    earlier[columns] += rest.pop(0).T
             bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
 
     count = len(sets)
@@ -169,6 +183,7 @@ def evaluate_all_pairs(
         off_diagonal=total / count - float(diagonal.sum()),
         quadratic=quadratic,
         quadratic_diagonal=on_diagonal,
+        earlier=None if earlier is None else earlier / count,
         coordinates=None if per_coordinate is None else per_coordinate / count,
         coordinates_diagonal=(_coordinates_diagonal(stein, points, sets) if coordinates else None),
     )

@@ -24,7 +24,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function
+from pymc_ksd.compilation import compile_function, inline_inner_graphs
 from pymc_ksd.model_variables import (
     Density,
     check_continuous_logp,
@@ -78,7 +78,15 @@ def free_density(
     own_values = dict(zip(constrained, rvs, strict=True))
     shapes = evaluate_shapes([*rvs, *graph_replace(unconstrained, own_values, strict=False)])
     variables = tuple(
-        describe(model, rv, transform, shape, free_shape, model.named_vars_to_dims.get(rv.name))
+        describe(
+            model,
+            rv,
+            transform,
+            shape,
+            free_shape,
+            model.named_vars_to_dims.get(rv.name),
+            unconstrained_name=str(model.rvs_to_values[rv].name),
+        )
         for rv, transform, shape, free_shape in zip(
             rvs, transforms, shapes[: len(rvs)], shapes[len(rvs) :], strict=True
         )
@@ -235,7 +243,7 @@ def _interpreted_gradient(
     logp = rewrite_graph(logp, include=(), custom_rewrite=per_point)
     flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
     points = pt.matrix("points", shape=(None, dim), dtype="float64")
-    return compile_function([points], vectorize_graph(outputs, {flat: points}))
+    return compile_function([points], vectorize_graph(inline_inner_graphs(outputs), {flat: points}))
 
 
 def _is_array_graph(logp: TensorVariable, values: Sequence[TensorVariable]) -> bool:

@@ -11,7 +11,8 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_ksd.custom_kernels import get_kernel
-from pymc_ksd.kernels import Kernel
+from pymc_ksd.draws import Draws, estimate_autocorrelation_time, holds_draws, read_draws
+from pymc_ksd.kernels import Kernel, positive_number
 from pymc_ksd.nulls import NULLS
 from pymc_ksd.points import SCALES, ScaledPoints, choose_bandwidths, scale_points
 from pymc_ksd.results import test_dataset
@@ -28,11 +29,12 @@ def ksd_test(
     *,
     var_names: str | Sequence[str] | None = None,
     sample_dims: str | Sequence[str] | None = None,
-    kernel: str | Kernel | Callable[..., Any] = "rbf",
+    kernel: str | Kernel | Callable[..., Any] | None = None,
     bandwidth: str | float | ArrayLike = "median",
-    scale: str | None = None,
-    statistic: str = "u",
+    scale: str | None = "auto",
+    statistic: str | None = None,
     null: str | None = None,
+    autocorrelation_time: float | None = None,
     n_bootstrap: int = 1000,
     alpha: float = 0.05,
     points_per_block: int | None = None,
@@ -41,7 +43,7 @@ def ksd_test(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    r"""Test whether a sample was drawn from a model, by its kernelized Stein discrepancy.
+    r"""Test whether data or draws come from a model, by the kernelized Stein discrepancy.
 
     The discrepancy between the sample's distribution p and the model's density q is
     :math:`\mathbb{E}_{x, x' \sim p}\, u_q(x, x')`, zero if and only if p = q. It needs only the
@@ -53,29 +55,35 @@ def ksd_test(
         The model, by default the one whose context is active. Its free variables are tested, or,
         if it has none, its observed variables. A :class:`Score` compiled before, or wrapped around
         any gradient function, is accepted too.
-    data : array_like, mapping, DataFrame, Dataset or DataArray, optional
+    data : array_like, mapping, DataFrame, Dataset, DataArray, DataTree or InferenceData, optional
         Independent points: an array with one row a point, or one entry for each variable with
-        points along the first axis, on the scale the model is written in. By default a model
-        without free variables is tested on its own observed data.
+        points along the first axis, on the scale the model is written in. Or a sampler's *draws*:
+        a container with a group ``posterior``, or a dataset with the dims ``chain`` and ``draw``.
+        By default a model without free variables is tested on its own observed data.
     var_names : str or sequence of str, optional
         Test some variables only, see :func:`compile_score`.
     sample_dims : str or sequence of str, optional
         Dims of an observed variable that count observations, by default its first axis.
-    kernel : str, Kernel or callable, default "rbf"
+    kernel : str, Kernel or callable, optional
         ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
-        PyTensor function of two vectors.
+        PyTensor function of two vectors. By default ``"rbf"`` for data and ``"imq"`` for draws.
     bandwidth : "median", float or array_like, default "median"
         The kernel's bandwidth: the median distance between points (of at most 1,000 of them), a
         number, or several numbers whose kernels are averaged.
-    scale : {None, "std", "cov"}, default None
+    scale : {"auto", None, "std", "cov"}, default "auto"
         Scale points by nothing, by their standard deviations, or whiten them by their covariance
-        before they are compared.
-    statistic : {"u", "v", "linear", "block"}, default "u"
-        The estimator, see Notes.
-    null : {"multinomial", "rademacher", "parametric", "normal"}, optional
-        How the statistic's distribution under the model is found. By default ``"multinomial"`` for
-        ``"u"``, ``"rademacher"`` for ``"v"``, and ``"normal"`` for ``"linear"`` and ``"block"``.
-        ``"parametric"`` simulates data from the model and is exact, at many times the cost.
+        before they are compared. By default data are not scaled and draws are whitened.
+    statistic : {"u", "v", "linear", "block"}, optional
+        The estimator, see Notes. By default ``"u"`` for data and ``"v"`` for draws.
+    null : {"multinomial", "rademacher", "wild", "parametric", "normal"}, optional
+        How the statistic's distribution under the model is found. By default ``"wild"`` for draws,
+        which may be correlated; for data ``"multinomial"`` with ``"u"`` and ``"rademacher"`` with
+        ``"v"``; ``"normal"`` with ``"linear"`` and ``"block"``. ``"parametric"`` simulates data
+        from the model and is exact, at many times the cost.
+    autocorrelation_time : float, optional
+        Integrated autocorrelation time of the draws for ``"wild"``, 1 for independent draws. By
+        default estimated: n over ArviZ's effective sample size of each chain, of the least
+        favourable coordinate.
     n_bootstrap : int, default 1000
         Number of replicates.
     alpha : float, default 0.05
@@ -148,20 +156,21 @@ def ksd_test(
     >>> bool(result["p_value"] <= 0.05)
     True
     """
-    base_kernel = get_kernel(kernel)
+    is_draws = holds_draws(data)
+    base_kernel = get_kernel(kernel if kernel is not None else "imq" if is_draws else "rbf")
+    statistic = statistic if statistic is not None else "v" if is_draws else "u"
+    if scale == "auto":
+        scale = "cov" if is_draws else None
+    if null is None and is_draws and statistic == "v":
+        null = "wild"
     null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
     n_bootstrap = _count(n_bootstrap, "n_bootstrap", 1)
     points_per_block = (
         None if points_per_block is None else _count(points_per_block, "points_per_block", 2)
     )
     block_size = None if block_size is None else _count(block_size, "block_size", 1)
-    score = _resolve_score(model, var_names, sample_dims, compile_kwargs)
-    if score.circular and base_kernel.radial:
-        raise ValueError(
-            f"The variable(s) {', '.join(score.circular)} live on a circle, where `kernel` "
-            f"{base_kernel!r} is not periodic: the test would reject true models. Pass a periodic "
-            "kernel, see the example of pymc_ksd.General."
-        )
+    score = resolve_score(model, var_names, sample_dims, compile_kwargs)
+    check_circular(score, base_kernel)
     if data is None:
         data = score.observed_data()
         if data is None:
@@ -169,11 +178,16 @@ def ksd_test(
                 "`data` is required: only a model without free variables has data of its own to "
                 "test."
             )
-    points = score.unconstrain(data)
-    _check_varies(points, score)
+    n_chains = 1
+    if is_draws:
+        draws = read_draws(score, data)
+        points, n_chains = draws.points, draws.n_chains
+    else:
+        points = score.unconstrain(data)
+    check_varies(points, score)
     scores = score.checked(points)
 
-    seed, rng = _generator(random_seed)
+    seed, rng = generator(random_seed)
     bandwidth_rng, null_rng = rng.spawn(2)
     scaled = scale_points(points, scores, scale)
     bandwidths = choose_bandwidths(bandwidth, scaled.positions, bandwidth_rng)
@@ -183,6 +197,11 @@ def ksd_test(
         sample = scale_points(simulated, score.checked(simulated), scale)
         return sample, choose_bandwidths(bandwidth, sample.positions, bandwidth_rng)
 
+    if autocorrelation_time is not None:
+        autocorrelation_time = positive_number(autocorrelation_time, "autocorrelation_time")
+    elif null == "wild":
+        chains = Draws(points, n_chains, len(points) // n_chains)
+        autocorrelation_time = estimate_autocorrelation_time(chains)
     settings = TestSettings(
         stein=SteinKernel(base_kernel, compile_kwargs),
         statistic=statistic,
@@ -192,6 +211,8 @@ def ksd_test(
         points_per_block=points_per_block,
         block_size=block_size,
         progressbar=progressbar,
+        n_chains=n_chains,
+        autocorrelation_time=autocorrelation_time or 1.0,
     )
     outcome = run_test(settings, scaled, bandwidths, null_rng, replicate)
     return test_dataset(
@@ -206,6 +227,8 @@ def ksd_test(
             "null": null,
             "alpha": float(alpha),
             "n": len(points),
+            "n_chains": n_chains,
+            "autocorrelation_time": autocorrelation_time,
             "dim": score.dim,
             "n_bootstrap": n_bootstrap,
             "seed": seed,
@@ -250,12 +273,23 @@ def _count(value: Any, argument: str, least: int) -> int:
     return int(value)
 
 
-def _resolve_score(
+def check_circular(score: Score, kernel: Kernel) -> None:
+    """Refuse kernels that are not periodic for variables on a circle."""
+    if score.circular and kernel.radial:
+        raise ValueError(
+            f"The variable(s) {', '.join(score.circular)} live on a circle, where `kernel` "
+            f"{kernel!r} is not periodic: the test would reject true models. Pass a periodic "
+            "kernel, see the example of pymc_ksd.General."
+        )
+
+
+def resolve_score(
     model: pm.Model | Score | None,
     var_names: str | Sequence[str] | None,
     sample_dims: str | Sequence[str] | None,
     compile_kwargs: Mapping[str, Any] | None,
 ) -> Score:
+    """Return the score of a model, or the compiled one that was given in its place."""
     if not isinstance(model, Score):
         return compile_score(
             model, var_names, sample_dims=sample_dims, compile_kwargs=compile_kwargs
@@ -268,7 +302,8 @@ def _resolve_score(
     return model
 
 
-def _check_varies(points: np.ndarray, score: Score) -> None:
+def check_varies(points: np.ndarray, score: Score) -> None:
+    """Refuse points that are all the same in some coordinate, and name it."""
     constant = np.flatnonzero((points == points[0]).all(axis=0))
     if constant.size:
         shown = ", ".join(score.labels[index] for index in constant[:5])
@@ -278,7 +313,7 @@ def _check_varies(points: np.ndarray, score: Score) -> None:
         )
 
 
-def _generator(
+def generator(
     random_seed: int | np.random.Generator | None,
 ) -> tuple[int | str, np.random.Generator]:
     """Return a seed worth writing down and a generator."""

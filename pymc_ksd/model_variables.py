@@ -26,7 +26,7 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, interpreted_mode
+from pymc_ksd.compilation import compile_function, interpreted_mode, without_compiler
 from pymc_ksd.sample_data import Variable
 
 __all__ = ["Density"]
@@ -154,7 +154,7 @@ def gradient_of(
     logp: TensorVariable, inputs: Sequence[TensorVariable], names: Sequence[str]
 ) -> list[TensorVariable]:
     """Return the gradients of a scalar log density and explain when there are none."""
-    with explain_missing_gradient(names):
+    with explain_missing_gradient(names), without_compiler():
         return pt.grad(rewrite_pregrad(logp), list(inputs), disconnected_inputs="ignore")
 
 
@@ -175,6 +175,7 @@ def describe(
     shape: tuple[int, ...],
     unconstrained_shape: tuple[int, ...],
     dims: Sequence[str | None] | None,
+    unconstrained_name: str = "",
 ) -> Variable:
     """Collect what labels and results need to know about a variable."""
     named = None
@@ -192,6 +193,7 @@ def describe(
         dims=named,
         coords=coords,
         transform=None if transform is None else getattr(transform, "name", None),
+        unconstrained_name=unconstrained_name,
         elementwise=is_elementwise(transform) and shape == unconstrained_shape,
     )
 
@@ -204,7 +206,10 @@ def compile_simulation(
     The graph gets random number generators of its own, so those of the model stay as they are.
     """
     fresh = replace_rng_nodes(list(outputs))
-    function = pm.compile(list(inputs), fresh, mode=interpreted_mode(), on_unused_input="ignore")
+    with without_compiler():
+        function = pm.compile(
+            list(inputs), fresh, mode=interpreted_mode(), on_unused_input="ignore"
+        )
     generators = find_rng_nodes(fresh)
 
     def draw(rng: np.random.Generator, *values: Any) -> list[np.ndarray]:

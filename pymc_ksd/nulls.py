@@ -10,15 +10,24 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-__all__ = ["NULLS", "bootstrap_weights", "critical_value", "monte_carlo_p_value", "normal_test"]
+__all__ = [
+    "NULLS",
+    "bootstrap_weights",
+    "critical_value",
+    "monte_carlo_p_value",
+    "normal_test",
+    "wild_weights",
+]
 
 #: Which nulls go with which statistic; the first is the default.
 NULLS: dict[str, tuple[str, ...]] = {
     "u": ("multinomial", "rademacher", "parametric"),
-    "v": ("rademacher", "multinomial", "parametric"),
+    "v": ("rademacher", "multinomial", "wild", "parametric"),
     "linear": ("normal", "parametric"),
     "block": ("normal", "parametric"),
 }
+#: Correlation time of wild multipliers in autocorrelation times of the draws.
+_CORRELATION_TIMES = 4.0
 #: Random numbers drawn at a time, to bound memory.
 _BATCH = 4_000_000
 
@@ -57,6 +66,37 @@ def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Genera
                 2 * rng.integers(2, size=(rows, n), dtype=np.int8) - 1
             )
     return replicates.T
+
+
+def wild_weights(
+    n_chains: int,
+    n_draws: int,
+    n_bootstrap: int,
+    autocorrelation_time: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    r"""Draw multipliers for dependent draws, in four bytes each.
+
+    In every chain they are a stationary Gaussian process with correlation
+    :math:`e^{-k / 4\tau}` between draws k apart, :math:`\tau` the autocorrelation time of the
+    draws, so that they vary slowly beside the draws themselves.
+
+    Returns
+    -------
+    ndarray of shape (n_draws * n_chains, n_bootstrap)
+        Rows ordered as in :class:`pymc_ksd.draws.Draws`.
+    """
+    from scipy.signal import lfilter  # slow to import
+
+    correlation = np.exp(-1 / (_CORRELATION_TIMES * autocorrelation_time))
+    scale = np.sqrt(1 - correlation**2)
+    weights = np.empty((n_draws, n_chains * n_bootstrap), dtype=np.float32)
+    step = max(1, _BATCH // n_draws)
+    for start in range(0, weights.shape[1], step):
+        noise = rng.standard_normal((min(step, weights.shape[1] - start), n_draws))
+        noise[:, 1:] *= scale
+        weights[:, start : start + step] = lfilter([1.0], [1.0, -correlation], noise, axis=1).T
+    return weights.reshape(n_draws * n_chains, n_bootstrap)
 
 
 def monte_carlo_p_value(statistic: float, replicates: np.ndarray) -> float:

@@ -31,6 +31,8 @@ class Variable:
         Coordinate values of those dims, where there are any.
     transform : str, optional
         Name of the transform between the two scales.
+    unconstrained_name : str
+        Name of the unconstrained value in PyMC, such as ``tau_log__``.
     elementwise : bool
         Whether each unconstrained coordinate belongs to one element of the variable.
     """
@@ -41,6 +43,7 @@ class Variable:
     dims: tuple[str, ...] | None = None
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     transform: str | None = None
+    unconstrained_name: str = ""
     elementwise: bool = True
 
     @property

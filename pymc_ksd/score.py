@@ -150,7 +150,10 @@ class Score:
         ValueError
             If values are missing, not finite, of the wrong shape or outside the support.
         """
-        samples = read_samples(data, self.variables)
+        return self.unconstrain_samples(read_samples(data, self.variables))
+
+    def unconstrain_samples(self, samples: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Unconstrain one array of shape (n, *shape) for each variable, checked for the support."""
         points = self._density.unconstrain(samples)
         self._check_support(points, "lie outside the support of")
         return points

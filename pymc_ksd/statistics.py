@@ -18,7 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_ksd.engine import PairSums, evaluate_all_pairs, evaluate_matrix, evaluate_pairs
-from pymc_ksd.nulls import bootstrap_weights, critical_value, monte_carlo_p_value, normal_test
+from pymc_ksd.nulls import (
+    bootstrap_weights,
+    critical_value,
+    monte_carlo_p_value,
+    normal_test,
+    wild_weights,
+)
 from pymc_ksd.points import ScaledPoints
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
@@ -40,6 +46,8 @@ class TestSettings:
     points_per_block: int | None
     block_size: int | None
     progressbar: bool
+    n_chains: int = 1
+    autocorrelation_time: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,15 @@ def _quadratic_test(
 ) -> Outcome:
     n = len(points.positions)
     weights = None
-    if settings.null != "parametric":
+    if settings.null == "wild":
+        weights = wild_weights(
+            settings.n_chains,
+            n // settings.n_chains,
+            settings.n_bootstrap,
+            settings.autocorrelation_time,
+            rng,
+        )
+    elif settings.null != "parametric":
         weights = bootstrap_weights(settings.null, n, settings.n_bootstrap, rng)
     sums = evaluate_all_pairs(
         settings.stein,

@@ -61,17 +61,23 @@ class SteinKernel:
         """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs, shape (n,)."""
         return self._cached("pairs", self._build_pairs)
 
-    def block(self, *, weights: bool, coordinates: bool, n_copies: int = 1) -> list[Any]:
+    def block(
+        self, *, weights: bool, coordinates: bool, groups: bool = False, n_copies: int = 1
+    ) -> list[Any]:
         """Return the function that reduces one block of pairs, a copy for each thread.
 
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
         `weights`, the multipliers ``v, w`` of rows and columns, shapes (rows, m) and (columns, m);
         with `coordinates`, the scores in standardised coordinates of rows and columns and the
-        matrix M; then the kernel's parameters. It returns the sum of u over the block, with
-        `weights` the m sums of ``v u w``, and with `coordinates` the sum of each coordinate's term.
+        matrix M; with `groups`, the rows' membership of shape (rows, groups) and 1 in blocks on
+        the diagonal, where a pair counts once, else 0; then the kernel's parameters. It returns
+        the sum of u over the block, with `weights` the m sums of ``v u w``, with `coordinates` the
+        sum of each coordinate's term, and with `groups` the sums of u over the rows of each group,
+        shape (groups, columns).
         """
         copies = self._cached(
-            ("block", weights, coordinates), lambda: [self._build_block(weights, coordinates)]
+            ("block", weights, coordinates, groups),
+            lambda: [self._build_block(weights, coordinates, groups)],
         )
         while len(copies) < n_copies:
             copies.append(copies[0].copy())
@@ -134,7 +140,7 @@ class SteinKernel:
         u = _block_stein(self.kernel, x, s, y, t, parameters).total
         return self._compile([x, s, y, t, *parameters], u)
 
-    def _build_block(self, weights: bool, coordinates: bool) -> Any:
+    def _build_block(self, weights: bool, coordinates: bool, groups: bool) -> Any:
         x, s, y, t = (pt.dmatrix(name) for name in "xsyt")
         parameters = self._parameters()
         inputs = [x, s, y, t]
@@ -149,6 +155,11 @@ class SteinKernel:
             mixing = pt.dmatrix("mixing")
             inputs += [s_standard, t_standard, mixing]
             outputs.append(terms.coordinate_sums(s_standard, t_standard, mixing))
+        if groups:
+            membership, on_diagonal = pt.dmatrix("membership"), pt.dscalar("on_diagonal")
+            inputs += [membership, on_diagonal]
+            upper = terms.total - on_diagonal * pt.tril(terms.total)
+            outputs.append(pt.dot(membership.T, upper))
         return self._compile([*inputs, *parameters], outputs)
 
     def _compile(self, inputs: list[TensorVariable], outputs: Any) -> Any:

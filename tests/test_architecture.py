@@ -18,6 +18,7 @@ ORDER = [
     "free_density",
     "observed_density",
     "score",
+    "draws",
     "kernels",
     "custom_kernels",
     "points",
@@ -27,12 +28,17 @@ ORDER = [
     "statistics",
     "results",
     "goodness_of_fit",
+    "sampler_quality",
+    "plots.options",
     "plots.null_distribution",
+    "plots.evolution",
+    "plots.contributions",
     "plots",
     "demonstration",
     "__main__",
     "__init__",
 ]
+PLOTS = {"plots.null_distribution", "plots.evolution", "plots.contributions"}
 MODELS = {"free_density", "model_variables", "observed_density", "score"}
 
 
@@ -67,13 +73,16 @@ def test_imports_point_one_way(name, path):
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("pymc", MODELS | {"results", "goodness_of_fit", "demonstration", "__init__"}),
+        (
+            "pymc",
+            MODELS | {"results", "goodness_of_fit", "sampler_quality", "demonstration", "__init__"},
+        ),
         (
             "xarray",
-            {"sample_data", "results", "goodness_of_fit", "demonstration"}
-            | {"plots.null_distribution"},
+            {"sample_data", "draws", "results", "goodness_of_fit", "sampler_quality"}
+            | {"demonstration", *PLOTS},
         ),
-        ("arviz_plots", {"plots.null_distribution"}),
+        ("arviz_plots", PLOTS),
         ("rich", {"progress", "demonstration"}),
     ],
 )

@@ -195,9 +195,6 @@ def test_every_container_gives_the_same_answer():
         pd.DataFrame({"x[0]": x[:, 0], "x[1]": x[:, 1], "rate": rate}),
         pd.DataFrame({"rate": rate, "x[a]": x[:, 0], "x[b]": x[:, 1]}),
         dataset,
-        xr.Dataset({"x": (("chain", "draw", "k"), x.reshape(2, 25, 2))}).assign(
-            rate=(("chain", "draw"), rate.reshape(2, 25))
-        ),
     ]
     results = [ksd_test(model, data, random_seed=1) for data in containers]
     for result in results[1:]:

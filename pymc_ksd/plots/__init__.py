@@ -1,5 +1,7 @@
 """Plots of results, built on arviz-plots so that all of its backends work."""
 
+from pymc_ksd.plots.contributions import plot_ksd_contributions
+from pymc_ksd.plots.evolution import plot_ksd_evolution
 from pymc_ksd.plots.null_distribution import plot_ksd_test
 
-__all__ = ["plot_ksd_test"]
+__all__ = ["plot_ksd_contributions", "plot_ksd_evolution", "plot_ksd_test"]

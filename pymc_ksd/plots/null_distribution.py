@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.plots.options import ACCEPTED, REJECTED, collection_options, visual_options
 from pymc_ksd.results import conclusion
 
 if TYPE_CHECKING:
@@ -67,20 +68,18 @@ def plot_ksd_test(
     from arviz_plots import PlotCollection
     from arviz_plots import visuals as draw
 
-    options = _options(visuals)
+    options = visual_options(visuals, _VISUALS)
     if "null_distribution" not in result:
         raise ValueError(
             "`result` must be a dataset from ksd_test; it has no variable 'null_distribution'."
         )
     data = _histogram(result)
     if plot_collection is None:
-        if backend is not None:
-            pc_kwargs["backend"] = backend
-        pc_kwargs.setdefault("figure_kwargs", {}).setdefault("figsize", (800, 450))
-        pc_kwargs["figure_kwargs"].setdefault("figsize_units", "dots")
-        plot_collection = PlotCollection.wrap(data, **pc_kwargs)
+        plot_collection = PlotCollection.wrap(
+            data, **collection_options(pc_kwargs, backend, (800, 450))
+        )
     rejected = float(result["p_value"]) <= float(result.attrs["alpha"])
-    accent = "#c1272d" if rejected else "#1b7837"
+    accent = REJECTED if rejected else ACCEPTED
 
     if options["null"] is not None:
         plot_collection.map(
@@ -128,21 +127,6 @@ def plot_ksd_test(
             draw.labelled_title, "title", data=data, text=conclusion(result), **options["title"]
         )
     return plot_collection
-
-
-def _options(visuals: Mapping[Visual, Mapping[str, Any] | bool] | None) -> dict[str, Any]:
-    given: dict[Any, Any] = dict(visuals or {})
-    unknown = [key for key in given if key not in _VISUALS]
-    if unknown:
-        raise ValueError(
-            f"`visuals` must have keys among {', '.join(map(repr, _VISUALS))}, got "
-            f"{', '.join(map(repr, unknown))}."
-        )
-    options: dict[str, Any] = {}
-    for key in _VISUALS:
-        value = given.get(key, {})
-        options[key] = None if value is False else {} if value is True else dict(value)
-    return options
 
 
 def _histogram(result: xr.Dataset) -> xr.Dataset:

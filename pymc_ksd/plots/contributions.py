@@ -1,0 +1,121 @@
+"""The picture of single parameters: KSD effective sample size beside the usual one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.plots.options import NEUTRAL, REJECTED, collection_options, visual_options
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
+
+__all__ = ["plot_ksd_contributions"]
+
+Visual = Literal["ess_ksd", "ess_bulk", "labels", "xlabel", "title"]
+_VISUALS: tuple[Visual, ...] = ("ess_ksd", "ess_bulk", "labels", "xlabel", "title")
+
+
+def plot_ksd_contributions(
+    measures: xr.Dataset,
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
+    visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    """Plot, for every parameter, ``ess_ksd`` beside ``ess_bulk``.
+
+    A parameter whose ``ess_ksd`` is far below its ``ess_bulk`` mixes well around the wrong
+    distribution.
+
+    Parameters
+    ----------
+    measures : xarray.Dataset
+        What :func:`pymc_ksd.ksd` returned.
+    plot_collection : PlotCollection, optional
+        Draw into an existing collection.
+    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
+        Plotting backend, by default that of arviz-plots.
+    visuals : mapping, optional
+        Options for each element, or ``False`` to leave it out: ``"ess_ksd"`` (filled dots),
+        ``"ess_bulk"`` (rings), ``"labels"``, ``"xlabel"``, ``"title"``.
+    **pc_kwargs
+        Passed to ``PlotCollection.wrap``.
+
+    Returns
+    -------
+    PlotCollection
+    """
+    from arviz_plots import PlotCollection
+    from arviz_plots import visuals as draw
+
+    options = visual_options(visuals, _VISUALS)
+    labels, table = _rows(measures)
+    if not labels:
+        raise ValueError(
+            "`measures` must be a dataset from ksd; it has no variable with the dim 'diagnostic'."
+        )
+    heights = np.arange(len(labels))[::-1].astype(float)
+    data = xr.Dataset({"ess": ("row", table[:, 0])})
+    if plot_collection is None:
+        height = 200 + 24 * len(labels)
+        plot_collection = PlotCollection.wrap(
+            data, **collection_options(pc_kwargs, backend, (800, height))
+        )
+    series: dict[str, tuple[int, dict[str, Any]]] = {
+        "ess_bulk": (1, {"color": NEUTRAL, "marker": "|", "size": 60}),
+        "ess_ksd": (0, {"color": REJECTED, "marker": "C0", "size": 40}),
+    }
+    for key, (column, style) in series.items():
+        chosen = options[key]
+        if chosen is not None:
+            pair = xr.Dataset(
+                {"ess": (("plot_axis", "row"), np.stack([table[:, column], heights]))},
+                coords={"plot_axis": ["x", "y"]},
+            )
+            plot_collection.map(draw.scatter_xy, key, data=pair, **{**style, **chosen})
+    if options["labels"] is not None:
+        backend_module = _backend_module(plot_collection)
+        target = plot_collection.get_target("ess", {})
+        backend_module.yticks(list(heights), labels, target, **options["labels"])
+    worst = int(np.nanargmin(table[:, 0] / table[:, 1]))
+    title = (
+        f"{labels[worst]}: {table[worst, 1]:,.0f} effective draws by autocorrelation, worth "
+        f"{table[worst, 0]:,.0f} exact ones"
+    )
+    texts = {
+        "xlabel": (draw.labelled_x, "effective sample size (dot: ess_ksd, bar: ess_bulk)"),
+        "title": (draw.labelled_title, title),
+    }
+    for key, (function, text) in texts.items():
+        chosen = options[key]
+        if chosen is not None:
+            plot_collection.map(function, key, data=data, text=text, **chosen)
+    return plot_collection
+
+
+def _rows(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
+    """Return a label and (ess_ksd, ess_bulk) for every parameter."""
+    from arviz_base.labels import BaseLabeller
+    from arviz_base.sel_utils import xarray_var_iter
+
+    names = [name for name in measures.data_vars if "diagnostic" in measures[name].dims]
+    labeller, labels, rows = BaseLabeller(), [], []
+    for name, selection, position, values in xarray_var_iter(
+        measures[names], skip_dims={"diagnostic"}
+    ):
+        labels.append(labeller.make_label_flat(name, selection, position))
+        row = measures["diagnostic"].values.tolist()
+        values = np.asarray(values)
+        rows.append([values[row.index("ess_ksd")], values[row.index("ess_bulk")]])
+    return labels, np.array(rows)
+
+
+def _backend_module(plot_collection: PlotCollection) -> Any:
+    from importlib import import_module
+
+    return import_module(f"arviz_plots.backend.{plot_collection.backend}")

@@ -1,0 +1,365 @@
+"""How far a sampler's draws are from the posterior, in numbers to hold against R-hat and ESS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_ksd.custom_kernels import get_kernel
+from pymc_ksd.draws import Draws, holds_draws, posterior_dataset, read_draws
+from pymc_ksd.engine import PairSums, evaluate_all_pairs
+from pymc_ksd.goodness_of_fit import check_circular, check_varies, generator, resolve_score
+from pymc_ksd.kernels import Kernel
+from pymc_ksd.points import choose_bandwidths, scale_points
+from pymc_ksd.results import attributes, contributions
+from pymc_ksd.score import Score
+from pymc_ksd.stein import SteinKernel
+
+__all__ = ["ksd", "ksd_evolution", "ksd_summary"]
+
+#: Steps of an evolution curve.
+_STEPS = 100
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One pass over all pairs of draws, and what went into it."""
+
+    score: Score
+    draws: Draws
+    posterior: xr.Dataset
+    sums: PairSums
+    settings: dict[str, Any]
+
+    def chain_values(self, values: np.ndarray) -> np.ndarray:
+        """Arrange one number for each draw by chain and draw."""
+        return values.reshape(self.draws.n_draws, self.draws.n_chains).T
+
+
+def _measure(
+    model: pm.Model | Score | None,
+    data: Any,
+    *,
+    kernel: str | Kernel | Callable[..., Any],
+    bandwidth: str | float | ArrayLike,
+    scale: str | None,
+    coordinates: bool,
+    block_size: int | None,
+    random_seed: int | np.random.Generator,
+    progressbar: bool,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> _Measured:
+    base_kernel = get_kernel(kernel)
+    score = resolve_score(model, None, None, compile_kwargs)
+    check_circular(score, base_kernel)
+    if not holds_draws(data):
+        raise TypeError(
+            "`data` must hold a sampler's draws: a DataTree or InferenceData with a group "
+            "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
+            f"{type(data).__name__}."
+        )
+    draws = read_draws(score, data)
+    check_varies(draws.points, score)
+    seed, rng = generator(random_seed)
+    scaled = scale_points(draws.points, score.checked(draws.points), scale)
+    bandwidths = choose_bandwidths(bandwidth, scaled.positions, rng)
+    sums = evaluate_all_pairs(
+        SteinKernel(base_kernel, compile_kwargs),
+        scaled,
+        bandwidths,
+        coordinates=coordinates,
+        groups=draws.groups,
+        block_size=block_size,
+        progressbar=progressbar,
+    )
+    posterior = posterior_dataset(data)
+    settings = {
+        "target": score.kind,
+        "kernel": base_kernel,
+        "bandwidth": bandwidths,
+        "scale": scale,
+        "n": len(draws.points),
+        "n_chains": draws.n_chains,
+        "dim": score.dim,
+        "seed": seed,
+    }
+    return _Measured(score, draws, xr.Dataset() if posterior is None else posterior, sums, settings)
+
+
+def ksd(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    kernel: str | Kernel | Callable[..., Any] = "imq",
+    bandwidth: str | float | ArrayLike = "median",
+    scale: str | None = "cov",
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator = 0,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    r"""Measure how far draws are from the posterior: overall, by chain and by variable.
+
+    Parameters
+    ----------
+    model : pm.Model or Score, optional
+        The model, by default the one whose context is active, or its compiled score.
+    data : DataTree, InferenceData or Dataset
+        A sampler's draws of all free variables.
+    var_names : str or sequence of str, optional
+        Show the contributions of these variables only. The discrepancy is always that of the whole
+        posterior: marginal densities, and their scores, are unknown.
+    kernel : str, Kernel or callable, default "imq"
+        See :func:`ksd_test`.
+    bandwidth : "median", float or array_like, default "median"
+        See :func:`ksd_test`.
+    scale : {None, "std", "cov"}, default "cov"
+        See :func:`ksd_test`.
+    block_size : int, optional
+        Points that are compared at a time. Changes speed and memory, never the result.
+    random_seed : int or numpy.random.Generator, default 0
+        Picks the draws for the median distance when there are more than 1,000.
+    progressbar : bool, default True
+        Show a progress bar when the work is long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``.
+
+    Returns
+    -------
+    xarray.Dataset
+        With variables
+
+        - ``ksd`` and ``ess_ksd``: the root of the V-statistic V of all draws, and the number of
+          independent draws that would have it, :math:`\frac{1}{n} \sum_i u(x_i, x_i) / V`,
+        - ``ksd_per_chain`` and ``ess_ksd_per_chain``: the same for each chain by itself,
+        - for each variable, under its own name and dims and with the dim ``diagnostic``: ``ksd``
+          and ``ess_ksd`` of the coordinate's own Stein kernel in units of its standard deviation,
+          and ArviZ's ``ess_bulk`` beside them. Variables whose unconstrained coordinates do not
+          belong to single elements (simplex, ordered, Cholesky factor) show their pooled value.
+
+    Notes
+    -----
+    For independent draws ``ess_ksd`` is about their number, for correlated draws it falls as the
+    usual effective sample size does, and for a biased sampler it stops growing however long the
+    run. Where it is far below ``ess_bulk``, the draws mix well around the wrong distribution.
+    """
+    measured = _measure(
+        model,
+        data,
+        kernel=kernel,
+        bandwidth=bandwidth,
+        scale=scale,
+        coordinates=True,
+        block_size=block_size,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
+    sums, n = measured.sums, len(measured.draws.points)
+    total = (sums.off_diagonal + float(sums.diagonal.sum())) / n**2
+    chain_v, chain_diagonal = (part[:, -1] for part in _chain_curves(measured))
+    chains = measured.posterior["chain"].values if "chain" in measured.posterior.coords else None
+    dataset = xr.Dataset(
+        {
+            "ksd": np.sqrt(max(total, 0.0)),
+            "ess_ksd": sums.diagonal.mean() / total,
+            "ksd_per_chain": ("chain", np.sqrt(np.maximum(chain_v, 0))),
+            "ess_ksd_per_chain": ("chain", chain_diagonal / chain_v),
+        },
+        coords={} if chains is None else {"chain": chains},
+        attrs=attributes(measured.settings),
+    )
+    assert sums.coordinates is not None
+    assert sums.coordinates_diagonal is not None
+    variables = measured.score.variables
+    names = [var_names] if isinstance(var_names, str) else var_names
+    if names is not None:
+        known = [variable.name for variable in variables]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ValueError(
+                f"`var_names` must name free variables ({', '.join(known)}), got "
+                f"{', '.join(unknown)}."
+            )
+    v = contributions(sums.coordinates / n**2, variables)
+    diagonal = contributions(sums.coordinates_diagonal / n, variables)
+    for variable in variables:
+        if names is not None and variable.name not in names:
+            continue
+        key = variable.name if variable.name in v else f"{variable.name}_contribution"
+        parts = [
+            np.sqrt(v[key]),
+            diagonal[key] / v[key],
+            _ess_bulk(measured, variable.name, v[key]),
+        ]
+        joined = xr.concat(parts, "diagnostic", coords="minimal", compat="override")
+        dataset[key] = joined.assign_coords(diagnostic=["ksd", "ess_ksd", "ess_bulk"])
+    return dataset
+
+
+def ksd_evolution(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    kernel: str | Kernel | Callable[..., Any] = "imq",
+    bandwidth: str | float | ArrayLike = "median",
+    scale: str | None = "cov",
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator = 0,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Follow the discrepancy as draws accumulate, per chain and pooled, in one pass.
+
+    A sampler that converges to the posterior keeps to a straight line of slope -1/2 on log-log
+    axes, and its ``ess_ksd`` grows in proportion to the draws; a biased one levels off.
+
+    Parameters
+    ----------
+    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar, compile_kwargs
+        See :func:`ksd`. Scale and bandwidth are those of all draws.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``ksd`` and ``ess_ksd`` of the first draws of all chains together, ``ksd_per_chain`` and
+        ``ess_ksd_per_chain`` of each chain, over the dim ``n_draws``, the number of draws taken
+        from every chain.
+    """
+    measured = _measure(
+        model,
+        data,
+        kernel=kernel,
+        bandwidth=bandwidth,
+        scale=scale,
+        coordinates=False,
+        block_size=block_size,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
+    sums, draws = measured.sums, measured.draws
+    assert sums.earlier is not None
+    steps = np.unique(np.geomspace(1, draws.n_draws, _STEPS).round().astype(int))
+    counts = steps * draws.n_chains
+    pooled_v = np.cumsum(sums.diagonal + 2 * sums.earlier.sum(axis=1))[counts - 1] / counts**2
+    pooled_diagonal = np.cumsum(sums.diagonal)[counts - 1] / counts
+    chain_v, chain_diagonal = (part[:, steps - 1] for part in _chain_curves(measured))
+    coords: dict[str, Any] = {"n_draws": steps}
+    if "chain" in measured.posterior.coords:
+        coords["chain"] = measured.posterior["chain"].values
+    return xr.Dataset(
+        {
+            "ksd": ("n_draws", np.sqrt(np.maximum(pooled_v, 0))),
+            "ess_ksd": ("n_draws", pooled_diagonal / pooled_v),
+            "ksd_per_chain": (("chain", "n_draws"), np.sqrt(np.maximum(chain_v, 0))),
+            "ess_ksd_per_chain": (("chain", "n_draws"), chain_diagonal / chain_v),
+        },
+        coords=coords,
+        attrs=attributes(measured.settings),
+    )
+
+
+def ksd_summary(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    kernel: str | Kernel | Callable[..., Any] = "imq",
+    bandwidth: str | float | ArrayLike = "median",
+    scale: str | None = "cov",
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator = 0,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+    **summary_kwargs: Any,
+) -> pd.DataFrame:
+    """Return ArviZ's summary table with the columns ``ksd`` and ``ess_ksd``.
+
+    Parameters
+    ----------
+    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar, compile_kwargs
+        See :func:`ksd`.
+    var_names : str or sequence of str, optional
+        Rows to show, as in ``az.summary``. The discrepancy is always that of the whole posterior.
+    **summary_kwargs
+        Passed to ``az.summary``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each scalar. Elements of variables whose unconstrained coordinates do not belong
+        to single elements (simplex, ordered, Cholesky factor) show their variable's pooled value;
+        deterministic quantities have none.
+    """
+    import arviz as az
+    from arviz_base.labels import BaseLabeller
+    from arviz_base.sel_utils import xarray_var_iter
+
+    if summary_kwargs.get("fmt", "wide") != "wide":
+        raise ValueError(f"`fmt` must be 'wide', got {summary_kwargs['fmt']!r}.")
+    names = [var_names] if isinstance(var_names, str) else var_names
+    measures = ksd(
+        model,
+        data,
+        kernel=kernel,
+        bandwidth=bandwidth,
+        scale=scale,
+        block_size=block_size,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
+    table = az.summary(data, var_names=names, **summary_kwargs)
+    posterior = posterior_dataset(data)
+    assert posterior is not None
+    labeller = summary_kwargs.get("labeller") or BaseLabeller()
+    columns: dict[str, dict[str, float]] = {"ksd": {}, "ess_ksd": {}}
+    for name in posterior.data_vars:
+        key = f"{name}_contribution" if f"{name}_contribution" in measures else str(name)
+        if key not in measures or "diagnostic" not in measures[key].dims:
+            continue
+        template = posterior[name].isel(chain=0, draw=0, drop=True)
+        for column, values in columns.items():
+            full = measures[key].sel(diagnostic=column, drop=True)
+            if full.shape == template.shape:
+                full = template.copy(data=full.values)
+            full = full.broadcast_like(template).to_dataset(name=name)
+            for _, selection, position, value in xarray_var_iter(full, skip_dims=set()):
+                values[labeller.make_label_flat(name, selection, position)] = float(value)
+    for column, values in columns.items():
+        table[column] = [values.get(label, np.nan) for label in table.index]
+    return table
+
+
+def _chain_curves(measured: _Measured) -> tuple[np.ndarray, np.ndarray]:
+    """Return V and the mean diagonal after every draw of each chain, shape (chain, draw)."""
+    sums, draws = measured.sums, measured.draws
+    assert sums.earlier is not None
+    own = sums.earlier[draws.groups.astype(bool)]
+    diagonal = measured.chain_values(sums.diagonal)
+    counts = np.arange(1, draws.n_draws + 1)
+    v = np.cumsum(diagonal + 2 * measured.chain_values(own), axis=1) / counts**2
+    return v, np.cumsum(diagonal, axis=1) / counts
+
+
+def _ess_bulk(measured: _Measured, name: str, template: xr.DataArray) -> xr.DataArray:
+    """Return ArviZ's bulk ESS of a variable in the shape of its contribution."""
+    from arviz_stats.base import array_stats
+
+    if name not in measured.posterior:
+        return xr.full_like(template, np.nan)
+    array = measured.posterior[name].transpose("chain", "draw", ...)
+    values = array.values.reshape(*array.shape[:2], -1)
+    sizes = np.array([array_stats.ess(values[..., j]) for j in range(values.shape[-1])])
+    if template.shape == array.shape[2:]:
+        return template.copy(data=sizes.reshape(template.shape))
+    return template.copy(data=np.nanmin(sizes))

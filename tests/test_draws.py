@@ -1,0 +1,152 @@
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy.signal import lfilter
+
+from pymc_ksd import compile_score, ksd_test
+from pymc_ksd.draws import Draws, estimate_autocorrelation_time, read_draws
+from pymc_ksd.nulls import wild_weights
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model(coords={"k": ["a", "b"]}) as model:
+        tau = pm.HalfNormal("tau", 1.0)
+        theta = pm.Normal("theta", 0.0, 1.0, dims="k")
+        pm.Deterministic("product", tau * theta)
+    return model
+
+
+@pytest.fixture
+def posterior():
+    rng = np.random.default_rng(0)
+    return xr.Dataset(
+        {
+            "tau": (("chain", "draw"), np.abs(rng.normal(size=(3, 40)))),
+            "theta": (("chain", "draw", "k"), rng.normal(size=(3, 40, 2))),
+            "product": (("chain", "draw", "k"), rng.normal(size=(3, 40, 2))),
+        },
+        coords={"chain": [5, 6, 7], "draw": np.arange(100, 140), "k": ["a", "b"]},
+    )
+
+
+def test_read_draws_keeps_chains_apart(model, posterior):
+    draws = read_draws(compile_score(model), xr.DataTree.from_dict({"posterior": posterior}))
+    assert (draws.n_chains, draws.n_draws) == (3, 40)
+    np.testing.assert_allclose(draws.chains[..., 0], np.log(posterior["tau"]))
+    np.testing.assert_array_equal(draws.chains[..., 1:], posterior["theta"])
+    assert draws.groups.shape == (120, 3)
+    np.testing.assert_array_equal(draws.points[draws.groups[:, 1] == 1], draws.chains[1])
+
+
+def test_read_draws_of_any_container_and_axis_order(model, posterior):
+    import arviz as az
+
+    score = compile_score(model)
+    expected = read_draws(score, posterior).points
+    turned = posterior.transpose("k", "draw", "chain")
+    np.testing.assert_array_equal(read_draws(score, turned).points, expected)
+    container = (
+        az.convert_to_inference_data({name: posterior[name].values for name in posterior})
+        if hasattr(az, "convert_to_inference_data")
+        else xr.DataTree.from_dict({"posterior": posterior})
+    )
+    np.testing.assert_array_equal(read_draws(score, container).points, expected)
+
+
+def test_unconstrained_posterior_is_taken_as_it_is(model, posterior):
+    shifted = np.log(posterior["tau"]) + 1.0
+    tree = xr.DataTree.from_dict(
+        {
+            "posterior": posterior,
+            "unconstrained_posterior": shifted.to_dataset(name="tau_log__"),
+            "warmup_posterior": posterior * np.nan,
+        }
+    )
+    draws = read_draws(compile_score(model), tree)
+    np.testing.assert_array_equal(draws.chains[..., 0], shifted)
+    np.testing.assert_array_equal(draws.chains[..., 1:], posterior["theta"])
+
+
+def test_draws_choose_their_own_defaults(model, posterior):
+    result = ksd_test(model, posterior, random_seed=0)
+    chosen = {key: result.attrs[key] for key in ("kernel", "statistic", "null", "scale")}
+    assert chosen == {"kernel": "IMQ()", "statistic": "v", "null": "wild", "scale": "cov"}
+    assert (result.attrs["n"], result.attrs["n_chains"]) == (120, 3)
+    assert result.attrs["autocorrelation_time"] >= 1
+    given = ksd_test(model, posterior, random_seed=0, autocorrelation_time=7)
+    assert given.attrs["autocorrelation_time"] == 7
+    independent = ksd_test(model, posterior, random_seed=0, null="rademacher")
+    assert independent["statistic"] == result["statistic"]
+
+
+def test_nan_draws_name_chain_draw_and_variable(model, posterior):
+    posterior["theta"][1, 3, 1] = np.nan
+    with pytest.raises(
+        ValueError, match=r"1 value\(s\) of 'theta' are not, first in chain 6, draw 103 \(theta\[1"
+    ):
+        ksd_test(model, posterior)
+
+
+def test_bad_draws(model, posterior):
+    with pytest.raises(ValueError, match=r"lacks the variable\(s\) tau in its posterior; it has"):
+        ksd_test(model, posterior.drop_vars("tau"))
+    with pytest.raises(ValueError, match="must have a group 'posterior'"):
+        ksd_test(model, xr.DataTree.from_dict({"prior": posterior}))
+    with pytest.raises(ValueError, match=r"'theta' must have shape \(2,\) in every draw"):
+        ksd_test(model, posterior.isel(k=[0]))
+    with pytest.raises(ValueError, match="`autocorrelation_time` must be positive"):
+        ksd_test(model, posterior, autocorrelation_time=-1)
+    posterior["tau"][2, 0] = -1.0
+    with pytest.raises(ValueError, match=r"outside the support of 'tau'"):
+        ksd_test(model, posterior)
+    with pm.Model() as observed:
+        pm.Normal("tau", observed=np.zeros(3))
+    with pytest.raises(ValueError, match="no free variables they could be draws of"):
+        ksd_test(observed, posterior)
+
+
+def test_few_draws_warn(model, posterior):
+    with pytest.warns(UserWarning, match="Only 19 draws in each chain"):
+        ksd_test(model, posterior.isel(draw=slice(19)), random_seed=0)
+
+
+def test_repeated_draws_work(model, posterior):
+    """A sampler that rejects proposals repeats its state."""
+    repeated = posterior.isel(draw=np.repeat(np.arange(10), 4))
+    result = ksd_test(model, repeated, random_seed=0)
+    assert result.attrs["autocorrelation_time"] > 2
+    assert 0 < result["p_value"] <= 1
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
+def test_autocorrelation_time_of_known_chains(phi):
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=(4, 5000, 1))
+    noise[:, 1:] *= np.sqrt(1 - phi**2)
+    chains = lfilter([1.0], [1.0, -phi], noise, axis=1)
+    # Chains around different means: that is no correlation.
+    chains += np.arange(4)[:, None, None]
+    draws = Draws(chains.swapaxes(0, 1).reshape(-1, 1), 4, 5000)
+    time = estimate_autocorrelation_time(draws)
+    assert time == pytest.approx((1 + phi) / (1 - phi), rel=0.15)
+
+
+def test_autocorrelation_time_takes_the_worst_coordinate(rng):
+    slow = np.cumsum(rng.normal(size=(2000, 1)), axis=0)
+    both = np.hstack([rng.normal(size=(2000, 1)), slow])
+    alone, joint = (estimate_autocorrelation_time(Draws(x, 1, 2000)) for x in (slow, both))
+    assert joint == alone > 50
+
+
+def test_wild_weights_follow_the_process(rng):
+    weights = wild_weights(3, 400, 600, 2.5, rng).reshape(400, 3, 600).astype(float)
+    error = 4 / np.sqrt(600 * 3 * 400 / (2 * 4 * 2.5))
+    assert abs(weights.var() - 1) < 2 * error
+    for lag in (1, 5, 20):
+        correlation = (weights[lag:] * weights[:-lag]).mean()
+        assert abs(correlation - np.exp(-lag / 10)) < 2 * error
+    assert abs((weights[:, 0] * weights[:, 1]).mean()) < 2 * error
+    # Stationary from the first draw on.
+    assert abs(weights[0].var() - 1) < 4 * np.sqrt(2 / 1800)

@@ -1,0 +1,223 @@
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from reference import imq, stein_matrix
+
+import pymc_ksd
+from pymc_ksd import Score, compile_score, ksd, ksd_evolution, ksd_summary, ksd_test
+
+
+def chains(values):
+    """A posterior dataset from an array of shape (chain, draw, d)."""
+    return xr.Dataset(
+        {"x": (("chain", "draw", "x_dim_0"), values)}, coords={"chain": np.arange(len(values))}
+    )
+
+
+@pytest.fixture
+def normal_draws(rng):
+    return rng.normal(size=(3, 20, 2))
+
+
+def test_ksd_overall_and_per_chain_match_the_double_loop(normal_draws):
+    score = Score.from_callable(lambda x: -x, 2)
+    result = ksd(score, chains(normal_draws), scale=None, bandwidth=1.2)
+    x = normal_draws.reshape(-1, 2)
+    u = stein_matrix(imq, x, -x, 1.2).sum(-1)
+    np.testing.assert_allclose(result["ksd"], np.sqrt(u.mean()), rtol=1e-10)
+    np.testing.assert_allclose(result["ess_ksd"], np.diag(u).mean() / u.mean(), rtol=1e-10)
+    for chain in range(3):
+        own = u[20 * chain : 20 * (chain + 1), 20 * chain : 20 * (chain + 1)]
+        np.testing.assert_allclose(result["ksd_per_chain"][chain], np.sqrt(own.mean()), rtol=1e-10)
+        expected = np.diag(own).mean() / own.mean()
+        np.testing.assert_allclose(result["ess_ksd_per_chain"][chain], expected, rtol=1e-10)
+
+
+def test_ksd_evolution_matches_prefixes(normal_draws):
+    score = Score.from_callable(lambda x: -x, 2)
+    result = ksd_evolution(score, chains(normal_draws), scale=None, bandwidth=1.2, block_size=7)
+    assert result["n_draws"].values.tolist() == list(range(1, 21))
+    for steps in (1, 2, 9, 20):
+        x = normal_draws[:, :steps].reshape(-1, 2)
+        u = stein_matrix(imq, x, -x, 1.2).sum(-1)
+        at = result.sel(n_draws=steps)
+        np.testing.assert_allclose(at["ksd"], np.sqrt(u.mean()), rtol=1e-9)
+        np.testing.assert_allclose(at["ess_ksd"], np.diag(u).mean() / u.mean(), rtol=1e-9)
+        own = u[:steps, :steps]
+        np.testing.assert_allclose(at["ksd_per_chain"][0], np.sqrt(own.mean()), rtol=1e-9)
+
+
+def test_contributions_sum_to_the_total_with_scale_std(normal_draws):
+    score = Score.from_callable(lambda x: -x, 2)
+    for scale in ("std", None):
+        result = ksd(score, chains(normal_draws * [1.0, 5.0]), scale=scale)
+        squares = result["x"].sel(diagnostic="ksd") ** 2
+        np.testing.assert_allclose(squares.sum(), result["ksd"] ** 2, rtol=1e-10)
+
+
+def test_contributions_under_whitening_match_a_double_loop(rng):
+    """Coordinate terms in standard deviations, distances in whitened coordinates."""
+    values = rng.normal(size=(2, 20, 2)) @ np.array([[1.0, 0.9], [0.0, 0.4]])
+    score = Score.from_callable(lambda x: -x, 2)
+    result = ksd(score, chains(values), scale="cov", bandwidth=1.4)
+    x = values.swapaxes(0, 1).reshape(-1, 2)
+    deviations = x.std(axis=0, ddof=1)
+    precision = np.linalg.inv(np.cov(x.T))
+    n, h = len(x), 1.4
+    v, diagonal = np.zeros(2), np.zeros(2)
+    for i in range(n):
+        for j in range(n):
+            difference = x[i] - x[j]
+            base = 1 + difference @ precision @ difference / h**2
+            # k = base^(-1/2) and its derivatives with respect to the original coordinates.
+            pull = precision @ difference / h**2
+            k, kx, ky = base**-0.5, -pull * base**-1.5, pull * base**-1.5
+            mixed = np.diag(precision) / h**2 * base**-1.5 - 3 * pull**2 * base**-2.5
+            s, t = -x[i], -x[j]
+            term = deviations**2 * (s * t * k + s * ky + t * kx + mixed)
+            v += term
+            diagonal += term * (i == j)
+    np.testing.assert_allclose(result["x"].sel(diagnostic="ksd") ** 2, v / n**2, rtol=1e-10)
+    np.testing.assert_allclose(result["x"].sel(diagnostic="ess_ksd"), diagonal * n / v, rtol=1e-10)
+
+
+def test_perturbed_parameter_has_the_lowest_ess(rng):
+    values = rng.normal(size=(4, 500, 5))
+    score = Score.from_callable(lambda x: -x, 5)
+    for parameter in range(5):
+        perturbed = values.copy()
+        perturbed[..., parameter] += 0.3
+        result = ksd(score, chains(perturbed))
+        sizes = result["x"].sel(diagnostic="ess_ksd").values
+        assert sizes.argmin() == parameter
+        assert sizes.min() < 0.5 * np.sort(sizes)[1]
+
+
+def test_ess_ksd_of_exact_biased_and_correlated_draws(rng):
+    score = Score.from_callable(lambda x: -x, 2)
+    exact = ksd_evolution(score, chains(rng.normal(size=(4, 500, 2))))
+    biased = ksd_evolution(score, chains(rng.normal(0.3, 1, size=(4, 500, 2))))
+    assert 1000 < exact["ess_ksd"][-1] < 4000
+    early = exact["ess_ksd"].sel(n_draws=125, method="nearest")
+    assert exact["ess_ksd"][-1] / early > 2
+    assert biased["ess_ksd"][-1] / biased["ess_ksd"].sel(n_draws=125, method="nearest") < 1.5
+    assert biased["ess_ksd"][-1] < 200
+
+
+def test_wild_test_rejects_wrong_draws_and_keeps_right_ones(rng):
+    score = Score.from_callable(lambda x: -x, 2)
+    good = ksd_test(score, chains(rng.normal(size=(4, 250, 2))), random_seed=0)
+    shifted = ksd_test(score, chains(rng.normal(0.2, 1, size=(4, 250, 2))), random_seed=0)
+    assert good["p_value"] > 0.05 >= shifted["p_value"]
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    with pm.Model(coords={"school": ["A", "B"], "part": range(3)}) as model:
+        mu = pm.Normal("mu")
+        tau = pm.HalfNormal("tau")
+        pm.Normal("theta", dims="school")
+        pm.Dirichlet("weights", np.ones(3), dims="part")
+        pm.Deterministic("shifted", mu + tau)
+        pm.Normal("y", mu, 1.0, observed=[0.3])
+    rng = np.random.default_rng(1)
+    values = {
+        "mu": rng.normal(0.15, np.sqrt(0.5), size=(2, 100)),
+        "tau": np.abs(rng.normal(size=(2, 100))),
+        "theta": rng.normal(size=(2, 100, 2)),
+        "weights": rng.dirichlet(np.ones(3), size=(2, 100)),
+    }
+    dims = {"theta": ["school"], "weights": ["part"]}
+    posterior = xr.Dataset(
+        {name: (("chain", "draw", *dims.get(name, [])), array) for name, array in values.items()}
+        | {"shifted": (("chain", "draw"), values["mu"] + values["tau"])},
+        coords={
+            "chain": [0, 1],
+            "draw": np.arange(100),
+            "school": ["A", "B"],
+            "part": np.arange(3),
+        },
+    )
+    return model, posterior
+
+
+def container(posterior):
+    """The container that this stack's ArviZ wants."""
+    from importlib.metadata import version
+
+    tree = xr.DataTree.from_dict({"posterior": posterior})
+    if version("arviz").startswith("0."):
+        import arviz as az
+
+        return az.InferenceData(posterior=posterior)
+    return tree
+
+
+def test_ksd_summary_adds_columns_to_the_table_of_the_stack(labelled):
+    import arviz as az
+
+    model, posterior = labelled
+    data = container(posterior)
+    table, plain = ksd_summary(model, data), az.summary(data)
+    assert list(table.columns) == [*plain.columns, "ksd", "ess_ksd"]
+    assert list(table.index) == list(plain.index)
+    measures = ksd(model, data)
+    for school in ("A", "B"):
+        expected = measures["theta"].sel(school=school, diagnostic="ess_ksd")
+        assert table.loc[f"theta[{school}]", "ess_ksd"] == pytest.approx(float(expected))
+    pooled = float(measures["weights"].sel(diagnostic="ksd"))
+    assert [table.loc[f"weights[{i}]", "ksd"] for i in range(3)] == pytest.approx([pooled] * 3)
+    assert np.isnan(table.loc["shifted", "ksd"])
+    few = ksd_summary(model, data, var_names=["tau"], round_to=2)
+    assert list(few.index) == ["tau"]
+    assert few.loc["tau", "ksd"] == pytest.approx(table.loc["tau", "ksd"])
+
+
+def test_ksd_contributions_carry_dims_and_coords(labelled):
+    model, posterior = labelled
+    result = ksd(model, posterior, var_names=["theta", "weights"])
+    assert result["theta"].dims == ("diagnostic", "school")
+    assert list(result["school"].values) == ["A", "B"]
+    assert result["weights"].dims == ("diagnostic",)
+    assert "mu" not in result
+    assert result["ksd"] == ksd(model, posterior)["ksd"]
+    with pytest.raises(ValueError, match=r"`var_names` must name free variables \(mu, tau"):
+        ksd(model, posterior, var_names="shifted")
+
+
+def test_ksd_results_round_trip_and_reuse_a_score(labelled, tmp_path, count_compilations):
+    model, posterior = labelled
+    score = compile_score(model)
+    first = ksd(score, posterior)
+    before = len(count_compilations)
+    again = ksd(score, posterior.isel(draw=slice(50)))
+    assert len(count_compilations) == before
+    assert again.attrs["n"] == 100
+    first.to_netcdf(tmp_path / "ksd.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "ksd.nc", engine="h5netcdf") as loaded:
+        xr.testing.assert_allclose(loaded.load().drop_attrs(), first.drop_attrs())
+
+
+def test_ksd_wants_draws():
+    score = Score.from_callable(lambda x: -x, 1)
+    with pytest.raises(TypeError, match=r"`data` must hold a sampler's draws.*got ndarray"):
+        ksd(score, np.zeros((10, 1)))
+
+
+@pytest.mark.parametrize("backend", ["matplotlib", "bokeh", "plotly", "none"])
+def test_plots_of_sampler_quality_on_every_backend(labelled, backend):
+    model, posterior = labelled
+    evolution = pymc_ksd.plot_ksd_evolution(ksd_evolution(model, posterior), backend=backend)
+    for visual in ("chain_0", "chain_1", "pooled", "ideal", "xlabel", "ylabel", "title"):
+        assert visual in evolution.viz.children, visual
+    contributions = pymc_ksd.plot_ksd_contributions(ksd(model, posterior), backend=backend)
+    for visual in ("ess_ksd", "ess_bulk", "xlabel", "title"):
+        assert visual in contributions.viz.children, visual
+
+
+def test_plots_of_sampler_quality_check_their_input(labelled):
+    with pytest.raises(ValueError, match="`evolution` must be a dataset from ksd_evolution"):
+        pymc_ksd.plot_ksd_evolution(xr.Dataset())
+    with pytest.raises(ValueError, match="`measures` must be a dataset from ksd"):
+        pymc_ksd.plot_ksd_contributions(xr.Dataset())
