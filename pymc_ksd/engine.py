@@ -7,7 +7,6 @@ weights stay in the compact form they were drawn in, and blocks of b points.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -130,14 +129,11 @@ def evaluate_all_pairs(
     diagonal = evaluate_pairs(stein, points, bandwidths, slice(None), slice(None))
     sets = _parameter_sets(stein, bandwidths)
     blocks = list(_upper_triangle(n, size))
-    n_threads = min(len(blocks), os.cpu_count() or 1)
+    copies = stein.block(
+        weights=weights is not None, coordinates=coordinates, groups=groups is not None
+    )
     functions: SimpleQueue[Any] = SimpleQueue()
-    for function in stein.block(
-        weights=weights is not None,
-        coordinates=coordinates,
-        groups=groups is not None,
-        n_copies=n_threads,
-    ):
+    for function in copies:
         functions.put(function)
 
     def reduce_block(block: tuple[slice, slice]) -> list[list[np.ndarray]]:
@@ -160,7 +156,7 @@ def evaluate_all_pairs(
     per_coordinate = np.zeros(dim) if coordinates else None
     earlier = None if groups is None else np.zeros(groups.shape)
     with progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
-        results = _in_order(reduce_block, blocks, n_threads)
+        results = _in_order(reduce_block, blocks, min(len(blocks), len(copies)))
         for (rows, columns), outputs in zip(blocks, results, strict=True):
             times = 1.0 if rows == columns else 2.0
             for first, *rest in outputs:

@@ -16,6 +16,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -258,9 +259,17 @@ def _is_array_graph(logp: TensorVariable, values: Sequence[TensorVariable]) -> b
         if type(op).__name__ in _SOLVERS:
             if inside[0]:
                 return False
-        elif not type(op).__module__.startswith(_ARRAY_MODULES):
+        elif not _is_array_operation(op):
             return False
     return True
+
+
+def _is_array_operation(op: Any) -> bool:
+    """Whether an operation, or all that its inner graph is made of, works on arrays."""
+    op = op.core_op if isinstance(op, Blockwise) else op
+    if isinstance(op, OpFromGraph):
+        return all(_is_array_operation(node.op) for node in op.fgraph.apply_nodes)
+    return type(op).__module__.startswith(_ARRAY_MODULES)
 
 
 def _slow_elements(function: Any) -> int:

@@ -24,6 +24,7 @@ the kernel may compare points in other coordinates :math:`z = M y` (see
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,10 +62,11 @@ class SteinKernel:
         """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs, shape (n,)."""
         return self._cached("pairs", self._build_pairs)
 
-    def block(
-        self, *, weights: bool, coordinates: bool, groups: bool = False, n_copies: int = 1
-    ) -> list[Any]:
-        """Return the function that reduces one block of pairs, a copy for each thread.
+    def block(self, *, weights: bool, coordinates: bool, groups: bool = False) -> list[Any]:
+        """Return the function that reduces one block of pairs, with a copy for each core.
+
+        A function works for one thread at a time. Interpreted ones are copied in no time; compiled
+        ones would be compiled again, so there is only one.
 
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
         `weights`, the multipliers ``v, w`` of rows and columns, shapes (rows, m) and (columns, m);
@@ -75,13 +77,10 @@ class SteinKernel:
         sum of each coordinate's term, and with `groups` the sums of u over the rows of each group,
         shape (groups, columns).
         """
-        copies = self._cached(
+        return self._cached(
             ("block", weights, coordinates, groups),
-            lambda: [self._build_block(weights, coordinates, groups)],
+            lambda: self._copies(self._build_block(weights, coordinates, groups)),
         )
-        while len(copies) < n_copies:
-            copies.append(copies[0].copy())
-        return copies[:n_copies]
 
     def own_coordinates(self) -> Any:
         """Return the function ``(x, standard scores, M, *parameters)`` for points with themselves.
@@ -103,6 +102,11 @@ class SteinKernel:
                 _functions.pop(next(iter(_functions)))
         _functions[key] = function
         return function
+
+    def _copies(self, function: Any) -> list[Any]:
+        if self.compile_kwargs:
+            return [function]
+        return [function, *(function.copy() for _ in range((os.cpu_count() or 1) - 1))]
 
     def _parameters(self) -> list[TensorVariable]:
         count = len(self.kernel.parameter_values(1.0))
