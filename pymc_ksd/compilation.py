@@ -56,7 +56,9 @@ def interpreted_mode() -> Mode:
     functions of their own, so they are inlined.
     """
     query = RewriteDatabaseQuery(
-        include=["fast_run", "py_only"], exclude=["fusion", "inplace", "BlasOpt", "cxx_only"]
+        include=["fast_run", "py_only"],
+        # The last of these fails on stacks of matrices in PyTensor 2.
+        exclude=["fusion", "inplace", "BlasOpt", "cxx_only", "slogdet_specialization"],
     )
     mode = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer=query)
     return mode.register(

@@ -9,6 +9,7 @@ through PyMC's own compiled function of one point, which sampling may already ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
@@ -30,6 +32,7 @@ from pymc_ksd.model_variables import (
     Density,
     check_continuous_logp,
     check_has_logp,
+    check_unconstrained,
     compile_simulation,
     describe,
     evaluate_shapes,
@@ -37,6 +40,7 @@ from pymc_ksd.model_variables import (
     gradient_of,
     is_circular,
     log_density,
+    unconstrained_graph,
 )
 
 __all__ = ["free_density"]
@@ -74,6 +78,8 @@ def free_density(
     for rv in model.observed_RVs:
         check_has_logp(rv, "observed")
     transforms = [model.rvs_to_transforms[rv] for rv in rvs]
+    for rv, transform in zip(rvs, transforms, strict=True):
+        check_unconstrained(rv, transform, "free")
     constrained = [rv.type(name=f"{rv.name}_constrained") for rv in rvs]
     unconstrained = _forward_graphs(model, rvs, constrained)
     own_values = dict(zip(constrained, rvs, strict=True))
@@ -143,11 +149,10 @@ def _forward_graphs(
     model: pm.Model, rvs: Sequence[TensorVariable], constrained: Sequence[TensorVariable]
 ) -> list[TensorVariable]:
     """Return the unconstrained values of one point as graphs of its constrained values."""
-    forward = []
-    for rv, value in zip(rvs, constrained, strict=True):
-        transform = model.rvs_to_transforms[rv]
-        graph = value if transform is None else transform.forward(value, *rv.owner.inputs)
-        forward.append(pt.as_tensor_variable(graph))
+    forward = [
+        unconstrained_graph(model.rvs_to_transforms[rv], value, rv.owner.inputs)
+        for rv, value in zip(rvs, constrained, strict=True)
+    ]
     return graph_replace(forward, dict(zip(rvs, constrained, strict=True)), strict=False)
 
 
@@ -314,14 +319,18 @@ def _simulate(
     independent = not any(
         other in set(ancestors([rv])) for rv in rvs for other in rvs if other is not rv
     )
+    batched: list[TensorVariable] = []
     compiled: list[Callable[..., list[np.ndarray]]] = []
 
     def simulate(n: int, rng: np.random.Generator) -> Mapping[str, np.ndarray]:
         if not compiled:
             size = pt.lscalar("n")
-            batched = [change_dist_size(rv, (size,), expand=True) for rv in rvs]
-            compiled.append(compile_simulation([size], batched if independent else list(rvs)))
-        if independent:
+            if independent:
+                # Distributions that cannot have a symbolic size are drawn one by one.
+                with suppress(NotImplementedError, MissingInputError):
+                    batched.extend([change_dist_size(rv, (size,), expand=True) for rv in rvs])
+            compiled.append(compile_simulation([size], batched or list(rvs)))
+        if batched:
             return dict(zip(names, compiled[0](rng, n), strict=True))
         draws = [compiled[0](rng, n) for _ in range(n)]
         return {name: np.stack([draw[index] for draw in draws]) for index, name in enumerate(names)}

@@ -12,8 +12,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.distribution import DiracDeltaRV
+from pymc.distributions.multivariate import WishartRV
 from pymc.distributions.simulator import SimulatorRV
-from pymc.distributions.transforms import LogExpM1
+from pymc.distributions.transforms import LogExpM1, _default_transform
 from pymc.logprob.transforms import (
     ChainedTransform,
     CircularTransform,
@@ -38,6 +39,8 @@ _ELEMENTWISE = (
     LogOddsTransform,
     CircularTransform,
 )
+#: How close the way to unconstrained coordinates and back must lead, as PyMC checks simplices.
+_ROUND_TRIP_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,53 @@ def check_continuous_logp(rv: TensorVariable, role: str) -> None:
         )
 
 
+def check_unconstrained(rv: TensorVariable, transform: Any, role: str) -> None:
+    """Refuse variables on a constrained support that no transform leads out of."""
+    if transform is not None:
+        return
+    if isinstance(rv.owner.op, WishartRV):
+        raise ValueError(
+            f"The {role} variable {rv.name!r} is a Wishart matrix, and this version of PyMC has no "
+            "transform from symmetric positive definite matrices to unconstrained coordinates, "
+            "where the score lives. PyMC 6 has one; with PyMC 5 use LKJCholeskyCov."
+        )
+    if _default_transform(rv.owner.op, rv) is not None:
+        raise ValueError(
+            f"The {role} variable {rv.name!r} has a constrained support but no transform to "
+            "unconstrained coordinates, where the score lives. Leave out "
+            "`default_transform=None`, or give a transform."
+        )
+
+
+def unconstrained_graph(
+    transform: Any,
+    value: TensorVariable,
+    inputs: Sequence[Any],
+    sample_axes: Sequence[int] = (),
+) -> TensorVariable:
+    """Return a value in unconstrained coordinates: not finite where it is outside the support.
+
+    Transforms of single elements see that by themselves. Others may ignore part of the value, such
+    as the last element of a simplex, so it is compared with where the way back leads.
+    """
+    if transform is None:
+        return value
+    forward = pt.as_tensor_variable(transform.forward(value, *inputs))
+    if is_elementwise(transform):
+        return forward
+    returned = transform.backward(forward, *inputs)
+    close = pt.isclose(returned, value, _ROUND_TRIP_TOLERANCE, _ROUND_TRIP_TOLERANCE)
+    axes = sorted(sample_axes)
+    inside = close.all(axis=tuple(axis for axis in range(value.ndim) if axis not in axes))
+    order = [axes.index(axis) if axis in axes else "x" for axis in range(forward.ndim)]
+    return pt.switch(inside.dimshuffle(order), forward, np.nan)
+
+
 def log_density(build: Callable[[], Any], names: Sequence[str]) -> Any:
     """Call PyMC for a log-probability graph and explain when a variable has none."""
     try:
         return build()
-    except (NotImplementedError, MethodNotDefined, RuntimeError, TypeError) as error:
+    except (NotImplementedError, MethodNotDefined, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
             f"No log-probability could be derived for the variable(s) {', '.join(names)}: {error}"
         ) from error

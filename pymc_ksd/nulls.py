@@ -117,24 +117,17 @@ def critical_value(replicates: np.ndarray, alpha: float) -> float:
 
 
 def normal_test(
-    terms: np.ndarray, alpha: float, n_bootstrap: int
-) -> tuple[float, float, float, np.ndarray]:
-    r"""Test whether the mean of independent terms is zero, by the central limit theorem.
+    statistic: float, error: float, alpha: float, n_bootstrap: int
+) -> tuple[float, float, np.ndarray]:
+    r"""Test whether a mean of independent terms is zero, by the central limit theorem.
 
-    Rejects when the mean exceeds :math:`z_{1-\alpha} \hat\sigma / \sqrt{N}` for N terms.
+    Rejects when the statistic exceeds :math:`z_{1-\alpha}` times its standard error.
 
     Returns
     -------
-    statistic, p_value, critical_value : float
+    p_value, critical_value : float
     null_distribution : ndarray of shape (n_bootstrap,)
         Evenly spaced quantiles of the normal null distribution.
     """
-    statistic = float(terms.mean())
-    error = float(terms.std(ddof=1) / np.sqrt(len(terms)))
     quantiles = ndtri((np.arange(n_bootstrap) + 0.5) / n_bootstrap) * error
-    return (
-        statistic,
-        float(ndtr(-statistic / error)),
-        float(-ndtri(alpha) * error),
-        quantiles,
-    )
+    return float(ndtr(-statistic / error)), float(-ndtri(alpha) * error), quantiles

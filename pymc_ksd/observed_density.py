@@ -18,20 +18,23 @@ import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.transforms import _default_transform
 from pymc.logprob.basic import transformed_conditional_logp
-from pytensor.graph.replace import graph_replace
+from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function
+from pymc_ksd.compilation import compile_function, inline_inner_graphs
 from pymc_ksd.model_variables import (
     Density,
     check_continuous_logp,
+    check_unconstrained,
     compile_simulation,
     describe,
     evaluate_shapes,
     gradient_of,
     is_circular,
     log_density,
+    unconstrained_graph,
 )
 
 __all__ = ["observed_density"]
@@ -53,8 +56,8 @@ class _Layout:
         Axes that count observations; the first may have any length.
     lengths : tuple of int
         Their lengths in the model.
-    is_single : bool
-        Whether the model has one observation only, without such an axis.
+    single : TensorVariable, optional
+        The model's own variable when it is one observation only, without such an axis.
     """
 
     name: str
@@ -62,7 +65,7 @@ class _Layout:
     transform: Any
     axes: tuple[int, ...]
     lengths: tuple[int, ...]
-    is_single: bool
+    single: TensorVariable | None
 
     def free_length(self, variable: TensorVariable) -> TensorVariable:
         """Return a variable like the given one for any number of observations."""
@@ -178,13 +181,14 @@ def _layout(
         size[axes[0]] = length
     try:
         free = change_dist_size(free, (length,) if is_single else size, expand=is_single)
-    except NotImplementedError:
-        # Some distributions cannot be resized: they are tested at the size they have.
+    except (NotImplementedError, MissingInputError):
+        # Some distributions cannot have a symbolic size: they are tested at the size they have.
         if is_single:
-            raise
+            free = change_dist_size(free, (1,), expand=True)
     free.name = rv.name
     transform = _default_transform(free.owner.op, free)
-    return _Layout(str(rv.name), free, transform, axes, lengths, is_single)
+    check_unconstrained(free, transform, "observed")
+    return _Layout(str(rv.name), free, transform, axes, lengths, rv if is_single else None)
 
 
 def _sample_axes(
@@ -210,14 +214,14 @@ def _own_data(model: pm.Model, rv: TensorVariable, layout: _Layout) -> np.ndarra
     """Return the model's observed values, observations first."""
     (values,) = compile_function([], [model.rvs_to_values[rv]])()
     values = np.asarray(values)
-    return layout.to_points(values[None] if layout.is_single else values)
+    return layout.to_points(values if layout.single is None else values[None])
 
 
 def _point_dims(model: pm.Model, layout: _Layout) -> list[str | None] | None:
     dims = model.named_vars_to_dims.get(layout.name)
     if dims is None:
         return None
-    if layout.is_single:
+    if layout.single is not None:
         return list(dims)
     return [dim for axis, dim in enumerate(dims) if axis not in layout.axes]
 
@@ -228,9 +232,7 @@ def _forward_graphs(
     """Return variables for data and the unconstrained values as graphs of them."""
     values = [layout.free_length(layout.rv) for layout in layouts]
     forward = [
-        value
-        if layout.transform is None
-        else pt.as_tensor_variable(layout.transform.forward(value, *layout.rv.owner.inputs))
+        unconstrained_graph(layout.transform, value, layout.rv.owner.inputs, layout.axes)
         for layout, value in zip(layouts, values, strict=True)
     ]
     replacements = {layout.rv: value for layout, value in zip(layouts, values, strict=True)}
@@ -269,20 +271,9 @@ def _gradient(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the score of many observations: the gradient of the sum of their log densities."""
     names = [layout.name for layout in layouts]
-    rvs = [layout.rv for layout in layouts]
     _, forward = _forward_graphs(layouts, length)
     values = [layout.free_length(graph) for layout, graph in zip(layouts, forward, strict=True)]
-    mapping = dict(zip(rvs, values, strict=True))
-    transforms = {layout.rv: layout.transform for layout in layouts}
-
-    terms = log_density(
-        lambda: graph_replace(
-            transformed_conditional_logp(rvs, rvs_to_values=mapping, rvs_to_transforms=transforms),
-            {length: values[0].shape[layouts[0].axes[0]]},
-            strict=False,
-        ),
-        names,
-    )
+    terms = _log_densities(layouts, values, length)
     gradients = gradient_of(sum(term.sum() for term in terms), values, names)
     function = compile_function(values, [*terms, *gradients], compile_kwargs)
     stops = np.cumsum([int(np.prod(shape, dtype=int)) for shape in shapes])[:-1]
@@ -310,6 +301,48 @@ def _gradient(
         return scores
 
     return gradient
+
+
+def _log_densities(
+    layouts: Sequence[_Layout], values: Sequence[TensorVariable], length: TensorVariable
+) -> list[TensorVariable]:
+    """Return the log density of every observation, for each variable."""
+    names = [layout.name for layout in layouts]
+    rvs = [layout.rv for layout in layouts]
+
+    def together() -> list[TensorVariable]:
+        terms = transformed_conditional_logp(
+            rvs,
+            rvs_to_values=dict(zip(rvs, values, strict=True)),
+            rvs_to_transforms={layout.rv: layout.transform for layout in layouts},
+        )
+        return graph_replace(terms, {length: values[0].shape[layouts[0].axes[0]]}, strict=False)
+
+    def one_by_one() -> list[TensorVariable]:
+        rv = layouts[0].single
+        value = pt.tensor("value", shape=values[0].type.shape[1:], dtype=values[0].dtype)
+        terms = transformed_conditional_logp(
+            [rv],
+            rvs_to_values={rv: value},
+            rvs_to_transforms={rv: _default_transform(rv.owner.op, rv)},
+        )
+        return vectorize_graph(inline_inner_graphs(terms), {value: values[0]})
+
+    is_single = len(layouts) == 1 and layouts[0].single is not None
+    if is_single and rvs[0].type.shape[0] == 1:
+        return log_density(one_by_one, names)
+    try:
+        return log_density(together, names)
+    except ValueError as error:
+        # PyMC writes the log-probability of some vectors and matrices for a single one only.
+        if is_single:
+            return log_density(one_by_one, names)
+        if all(rv.owner.op.ndim_supp == 0 for rv in rvs):
+            raise
+        raise ValueError(
+            f"{str(error).rstrip('.')}. If that is because the variable holds several "
+            "observations, write the model for one observation and give the sample as `data`."
+        ) from error
 
 
 def _in_layout(layouts: Sequence[_Layout], parts: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -346,6 +379,12 @@ def _simulate(
             compiled.append(compile_simulation([length], [layout.rv for layout in layouts]))
         with _explain_lengths(layouts, n):
             outputs = compiled[0](rng, n // int(np.prod(layouts[0].lengths[1:])))
+        for layout, output in zip(layouts, outputs, strict=True):
+            if len(layout.to_points(np.asarray(output))) != n:
+                raise ValueError(
+                    f"`null` 'parametric' draws {n} observations of {layout.name!r}, but PyMC "
+                    "cannot draw them in another number than the model has."
+                )
         return {
             layout.name: layout.to_points(np.asarray(output))
             for layout, output in zip(layouts, outputs, strict=True)

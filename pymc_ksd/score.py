@@ -174,7 +174,14 @@ class Score:
                 "`null` 'parametric' draws data from the density, but "
                 f"{self._density.no_simulation}."
             )
-        return self._density.unconstrain(self._density.simulate(n, rng))
+        try:
+            samples = self._density.simulate(n, rng)
+        except NotImplementedError as error:
+            raise ValueError(
+                "`null` 'parametric' draws data from the density, but PyMC cannot draw from it: "
+                f"{str(error).splitlines()[0]}."
+            ) from error
+        return self._density.unconstrain(samples)
 
     def checked(self, points: np.ndarray) -> np.ndarray:
         """Return the scores of points after making sure that all are finite."""

@@ -105,11 +105,12 @@ def run_test(
     """
     if settings.statistic in ("u", "v"):
         return _quadratic_test(settings, points, bandwidths, rng, replicate)
-    terms = _terms(settings, points, bandwidths)
-    _check_spread(terms)
-    statistic, p_value, critical, null = normal_test(terms, settings.alpha, settings.n_bootstrap)
+    statistic, error = _mean_and_error(settings, points, bandwidths)
+    p_value, critical, null = normal_test(statistic, error, settings.alpha, settings.n_bootstrap)
     if settings.null == "parametric":
-        null = _simulate(settings, replicate, lambda sample, h: _terms(settings, sample, h).mean())
+        null = _simulate(
+            settings, replicate, lambda sample, h: _mean_and_error(settings, sample, h)[0]
+        )
         p_value = monte_carlo_p_value(statistic, null)
         critical = critical_value(null, settings.alpha)
     return Outcome(statistic, p_value, critical, null)
@@ -199,37 +200,46 @@ def _simulate(
     return null
 
 
-def _terms(settings: TestSettings, points: ScaledPoints, bandwidths: np.ndarray) -> np.ndarray:
-    """Return the independent terms whose mean is the linear or block statistic."""
+def _mean_and_error(
+    settings: TestSettings, points: ScaledPoints, bandwidths: np.ndarray
+) -> tuple[float, float]:
+    r"""Return the linear or block statistic and its standard error under the null hypothesis.
+
+    The linear statistic's error is that of a mean of independent terms. A block's U-statistic has
+    variance :math:`2\, \mathbb{E} u^2 / b(b-1)` under the null hypothesis; estimating it from all
+    pairs of all blocks, and not from the few blocks' spread, keeps the level of the test.
+    """
     n = len(points.positions)
     if settings.statistic == "linear":
         if n < 4:
             raise ValueError(f"`statistic` 'linear' needs at least 4 points, got {n}.")
         even = n - n % 2
-        return evaluate_pairs(
+        terms = evaluate_pairs(
             settings.stein, points, bandwidths, slice(0, even, 2), slice(1, even, 2)
         )
-    size = settings.points_per_block or int(np.sqrt(n))
-    count = n // size
-    if size < 2 or count < 2:
-        raise ValueError(
-            f"`statistic` 'block' needs at least 2 blocks of at least 2 points, got {n} points in "
-            f"blocks of {size}."
-        )
-    terms = np.empty(count)
-    with progress_bar("Comparing points", count, settings.progressbar) as bar:
-        for index in range(count):
-            u = evaluate_matrix(
-                settings.stein, points, bandwidths, slice(index * size, (index + 1) * size)
+        error = float(terms.std(ddof=1) / np.sqrt(len(terms)))
+    else:
+        size = settings.points_per_block or int(np.sqrt(n))
+        count = n // size
+        if size < 2 or count < 2:
+            raise ValueError(
+                f"`statistic` 'block' needs at least 2 blocks of at least 2 points, got {n} points "
+                f"in blocks of {size}."
             )
-            terms[index] = (u.sum() - np.trace(u)) / (size * (size - 1))
-            bar.advance(1)
-    return terms
-
-
-def _check_spread(terms: np.ndarray) -> None:
-    if not terms.std():
+        terms, squares = np.empty(count), 0.0
+        pairs = size * (size - 1)
+        with progress_bar("Comparing points", count, settings.progressbar) as bar:
+            for index in range(count):
+                part = slice(index * size, (index + 1) * size)
+                u = evaluate_matrix(settings.stein, points, bandwidths, part)
+                np.fill_diagonal(u, 0.0)
+                terms[index] = u.sum() / pairs
+                squares += float((u**2).sum())
+                bar.advance(1)
+        error = float(np.sqrt(2 * squares / (pairs * count) / pairs / count))
+    if error == 0:
         raise ValueError(
             "The terms of the statistic are all equal, so its error cannot be estimated: are the "
             "points repeated?"
         )
+    return float(terms.mean()), error

@@ -1,5 +1,6 @@
 import io
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -33,3 +34,10 @@ def test_readme_snippets_run(capsys):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
     assert float(capsys.readouterr().out) <= 0.05
+
+
+def test_docs_example_of_missed_modes_runs(capsys):
+    text = (ROOT / "docs" / "sampler_quality.md").read_text()
+    (block,) = re.findall(r"  ```python\n(  import numpy.*?)  ```", text, flags=re.DOTALL)
+    exec(compile(textwrap.dedent(block), "sampler_quality.md", "exec"), {})
+    assert float(capsys.readouterr().out) > 0.05

@@ -132,6 +132,10 @@ def test_block_statistic_averages_blocks(rng):
     blocks = [u_statistic(u[i : i + 8, i : i + 8]) for i in (0, 8, 16, 24)]
     result = ksd_test(standard_normal(2), x, statistic="block", bandwidth=1.0, points_per_block=8)
     np.testing.assert_allclose(result["statistic"], np.mean(blocks), rtol=1e-10)
+    off = [u[i + j, i + k] for i in (0, 8, 16, 24) for j in range(8) for k in range(8) if j != k]
+    error = np.sqrt(2 * np.mean(np.square(off)) / (8 * 7) / 4)
+    judge = stats.norm.sf(np.mean(blocks) / error)
+    np.testing.assert_allclose(result["p_value"], judge, rtol=1e-9)
 
 
 @pytest.mark.parametrize("statistic", ["u", "v", "linear", "block"])
