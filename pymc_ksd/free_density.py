@@ -57,6 +57,7 @@ _ARRAY_MODULES = (
     "pytensor.tensor.reshape",
     "pytensor.raise_op",
     "pymc.logprob.utils",
+    "pymc.distributions.dist_math",
     "pytensor.scalar.basic",
 )
 #: Linear algebra that may be repeated for every point, with matrices that are the same for all.

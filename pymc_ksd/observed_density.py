@@ -319,7 +319,7 @@ def _log_densities(
         return graph_replace(terms, {length: values[0].shape[layouts[0].axes[0]]}, strict=False)
 
     def one_by_one() -> list[TensorVariable]:
-        rv = layouts[0].single
+        rv: Any = layouts[0].single
         value = pt.tensor("value", shape=values[0].type.shape[1:], dtype=values[0].dtype)
         terms = transformed_conditional_logp(
             [rv],

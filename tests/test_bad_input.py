@@ -145,10 +145,18 @@ def test_outside_the_support():
         ksd_test(observed, data)
 
 
-def test_outside_the_support_of_a_density_without_transform():
+def test_transform_switched_off():
     with pm.Model() as model:
         pm.Uniform("u", 0, 1, default_transform=None)
-    with pytest.raises(ValueError, match=r"1 of 3 points have no finite score.*'u' \(rows 1\)"):
+    with pytest.raises(ValueError, match=r"'u' has a constrained support but no transform"):
+        ksd_test(model, np.array([0.2, 0.7, 0.4]))
+
+
+def test_outside_the_support_of_a_potential():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("below one", pt.switch(x < 1, 0.0, -np.inf))
+    with pytest.raises(ValueError, match=r"1 of 3 points have no finite score.*'x' \(rows 1\)"):
         ksd_test(model, np.array([0.2, 1.7, 0.4]))
 
 
