@@ -1,0 +1,1 @@
+"""Measurements behind the numbers in the documentation."""
