@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ __all__ = ["PairSums", "evaluate_all_pairs", "evaluate_matrix", "evaluate_pairs"
 _RADIAL_BLOCK = 512
 #: Numbers that one temporary of a general kernel may hold (it has d × d of them for every pair).
 _GENERAL_NUMBERS = 4_000_000
+#: Compiled functions are shared and work for one caller at a time.
+_LOCK = RLock()
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,17 @@ def evaluate_pairs(
     stein: SteinKernel, points: ScaledPoints, bandwidths: np.ndarray, first: slice, second: slice
 ) -> np.ndarray:
     """Return ``u`` between the points of two slices of equal length, one pair each."""
-    x, s = points.positions, points.scores
-    values = [
-        stein.pairs()(
-            _rows(x, first), _rows(s, first), _rows(x, second), _rows(s, second), *parameters
-        )
-        for parameters in _parameter_sets(stein, bandwidths)
+    arrays = [
+        array[part] for part in (first, second) for array in (points.positions, points.scores)
     ]
-    result: np.ndarray = np.mean(values, axis=0)
+    sets = _parameter_sets(stein, bandwidths)
+    parts = []
+    with _LOCK:
+        for rows in _chunks(stein, arrays[0].shape):
+            inputs = [np.ascontiguousarray(array[rows]) for array in arrays]
+            values = [stein.pairs()(*inputs, *parameters) for parameters in sets]
+            parts.append(np.mean(values, axis=0))
+    result = np.concatenate(parts)
     _check_finite(result, stein)
     return result
 
@@ -79,10 +85,12 @@ def evaluate_matrix(
     stein: SteinKernel, points: ScaledPoints, bandwidths: np.ndarray, part: slice
 ) -> np.ndarray:
     """Return ``u`` between all points of one slice."""
-    x, s = _rows(points.positions, part), _rows(points.scores, part)
-    values = [
-        stein.matrix()(x, s, x, s, *parameters) for parameters in _parameter_sets(stein, bandwidths)
-    ]
+    x, s = (np.ascontiguousarray(array[part]) for array in (points.positions, points.scores))
+    with _LOCK:
+        values = [
+            stein.matrix()(x, s, x, s, *parameters)
+            for parameters in _parameter_sets(stein, bandwidths)
+        ]
     result: np.ndarray = np.mean(values, axis=0)
     _check_finite(result, stein)
     return result
@@ -155,7 +163,7 @@ def evaluate_all_pairs(
     quadratic = None if weights is None else np.zeros(weights.shape[1])
     per_coordinate = np.zeros(dim) if coordinates else None
     earlier = None if groups is None else np.zeros(groups.shape)
-    with progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
+    with _LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
         results = _in_order(reduce_block, blocks, min(len(blocks), len(copies)))
         for (rows, columns), outputs in zip(blocks, results, strict=True):
             times = 1.0 if rows == columns else 2.0
@@ -169,6 +177,9 @@ def evaluate_all_pairs(
                     earlier[columns] += rest.pop(0).T
             bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
 
+    _check_finite(np.array([total]), stein)
+    if quadratic is not None:
+        _check_finite(quadratic, stein)
     count = len(sets)
     on_diagonal = None
     if weights is not None and quadratic is not None:
@@ -225,8 +236,12 @@ def _parameter_sets(stein: SteinKernel, bandwidths: np.ndarray) -> list[list[np.
     ]
 
 
-def _rows(array: np.ndarray, part: slice) -> np.ndarray:
-    return np.ascontiguousarray(array[part])
+def _chunks(stein: SteinKernel, shape: tuple[int, ...]) -> Iterator[slice]:
+    """Divide points so that a temporary with d, or d × d, numbers for each stays bounded."""
+    n, dim = shape
+    step = max(1, _GENERAL_NUMBERS // (dim if stein.kernel.radial else dim**2))
+    for start in range(0, n, step):
+        yield slice(start, start + step)
 
 
 def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) -> np.ndarray:
@@ -240,14 +255,13 @@ def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) ->
 def _coordinates_diagonal(
     stein: SteinKernel, points: ScaledPoints, sets: list[list[np.ndarray]]
 ) -> np.ndarray:
-    values = [
-        stein.own_coordinates()(
-            points.positions, points.standard_scores, points.mixing, *parameters
-        )
-        for parameters in sets
-    ]
-    result: np.ndarray = np.mean(values, axis=0)
-    return result
+    total = np.zeros(points.positions.shape[1])
+    for rows in _chunks(stein, points.positions.shape):
+        for parameters in sets:
+            total += stein.own_coordinates()(
+                points.positions[rows], points.standard_scores[rows], points.mixing, *parameters
+            )
+    return total / len(sets)
 
 
 def _check_finite(values: np.ndarray, stein: SteinKernel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -161,7 +162,7 @@ def ksd_test(
     statistic = statistic if statistic is not None else "v" if is_draws else "u"
     if scale == "auto":
         scale = "cov" if is_draws else None
-    if null is None and is_draws and statistic == "v":
+    if null is None and is_draws and statistic in ("u", "v"):
         null = "wild"
     null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
     n_bootstrap = _count(n_bootstrap, "n_bootstrap", 1)
@@ -179,6 +180,13 @@ def ksd_test(
                 "test."
             )
     n_chains = 1
+    if is_draws and null == "normal":
+        warnings.warn(
+            f"`statistic` {statistic!r} with the normal null takes the draws as independent: thin "
+            "them first, or use the statistic 'v' and the null 'wild'.",
+            UserWarning,
+            stacklevel=2,
+        )
     if is_draws:
         draws = read_draws(score, data)
         points, n_chains = draws.points, draws.n_chains

@@ -229,7 +229,8 @@ class SumKernel(Kernel):
             for number in (weight, *kernel.parameter_values(bandwidth))
         )
 
-    def _split(self, parameters: Expressions) -> list[tuple[TensorVariable, Kernel, Expressions]]:
+    def split(self, parameters: Expressions) -> list[tuple[TensorVariable, Kernel, Expressions]]:
+        """Return weight, kernel and parameters of each term."""
         rest = list(parameters)
         parts: list[tuple[TensorVariable, Kernel, Expressions]] = []
         for _, kernel in self.terms:
@@ -242,7 +243,7 @@ class SumKernel(Kernel):
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         return sum(
             weight * kernel.profile(squared_distance, inner)
-            for weight, kernel, inner in self._split(parameters)
+            for weight, kernel, inner in self.split(parameters)
         )
 
     def profile_derivatives(
@@ -251,7 +252,7 @@ class SumKernel(Kernel):
         r"""Return :math:`\varphi, \varphi', \varphi''` as the sums of the terms' own."""
         parts = [
             [weight * part for part in kernel.profile_derivatives(squared_distance, inner)]
-            for weight, kernel, inner in self._split(parameters)
+            for weight, kernel, inner in self.split(parameters)
         ]
         value, first, second = (sum(order) for order in zip(*parts, strict=True))
         return value, first, second
@@ -262,7 +263,7 @@ class SumKernel(Kernel):
         """Return the scalar ``k(x, y)`` for two vectors."""
         return sum(
             weight * kernel.expression(x, y, inner)
-            for weight, kernel, inner in self._split(parameters)
+            for weight, kernel, inner in self.split(parameters)
         )
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.distribution import DiracDeltaRV
-from pymc.distributions.multivariate import WishartRV
+from pymc.distributions.multivariate import LKJCorrRV, WishartRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import LogExpM1, _default_transform
 from pymc.logprob.transforms import (
@@ -59,8 +59,8 @@ class Density:
         Draws samples: takes n and a generator. None when the density cannot be sampled from.
     no_simulation : str
         Why, in that case.
-    observed : dict, optional
-        The model's own data for these variables.
+    observed : callable, optional
+        Returns the model's own data for these variables, as they are when it is called.
     circular : tuple of str
         Variables that live on a circle.
     kind : str
@@ -72,7 +72,7 @@ class Density:
     unconstrain: Callable[[Mapping[str, np.ndarray]], np.ndarray]
     simulate: Callable[[int, np.random.Generator], Mapping[str, np.ndarray]] | None
     no_simulation: str = ""
-    observed: Mapping[str, np.ndarray] | None = None
+    observed: Callable[[], Mapping[str, np.ndarray]] | None = None
     circular: tuple[str, ...] = ()
     kind: str = "callable"
 
@@ -133,6 +133,17 @@ def check_continuous_logp(rv: TensorVariable, role: str) -> None:
 
 def check_unconstrained(rv: TensorVariable, transform: Any, role: str) -> None:
     """Refuse variables on a constrained support that no transform leads out of."""
+    if (
+        isinstance(rv.owner.op, LKJCorrRV)
+        and isinstance(transform, IntervalTransform)
+        and rv.type.shape[-1] != 1
+    ):
+        # Every correlation lies between -1 and 1, but not every such matrix is a correlation one.
+        raise ValueError(
+            f"The {role} variable {rv.name!r} is an LKJCorr matrix, and this version of PyMC has "
+            "no transform from correlation matrices to unconstrained coordinates, where the score "
+            "lives. PyMC 6 has one; with PyMC 5 use LKJCholeskyCov."
+        )
     if transform is not None:
         return
     if isinstance(rv.owner.op, WishartRV):

@@ -21,7 +21,7 @@ __all__ = [
 
 #: Which nulls go with which statistic; the first is the default.
 NULLS: dict[str, tuple[str, ...]] = {
-    "u": ("multinomial", "rademacher", "parametric"),
+    "u": ("multinomial", "rademacher", "wild", "parametric"),
     "v": ("rademacher", "multinomial", "wild", "parametric"),
     "linear": ("normal", "parametric"),
     "block": ("normal", "parametric"),

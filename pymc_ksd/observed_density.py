@@ -96,15 +96,21 @@ def observed_density(
 ) -> Density:
     """Return the density of the observed variables, one observation a point."""
     rvs = _select(model, var_names)
+    if model.potentials:
+        raise ValueError(
+            "The observed variables of a model without free variables are tested one observation "
+            "at a time, and it is not known how the Potential(s) "
+            f"{', '.join(str(potential.name) for potential in model.potentials)} divide among "
+            "observations. Write them as a CustomDist, or test free variables."
+        )
     for rv in rvs:
         check_continuous_logp(rv, "observed")
     length = pt.lscalar("length")
     layouts: list[_Layout] = []
     for rv in rvs:
         layouts.append(_layout(model, rv, sample_dims, length, rvs[: len(layouts)], layouts))
-    data = {
-        layout.name: _own_data(model, rv, layout) for rv, layout in zip(rvs, layouts, strict=True)
-    }
+    own_data = _own_data(model, rvs, layouts)
+    data = own_data()
     unconstrain_parts = _unconstrain(layouts, length)
     unconstrained = unconstrain_parts(data)
     variables = tuple(
@@ -130,7 +136,7 @@ def observed_density(
         ),
         unconstrain=unconstrain,
         simulate=_simulate(layouts, length),
-        observed=data,
+        observed=own_data,
         circular=tuple(layout.name for layout in layouts if is_circular(layout.transform)),
         kind="observed",
     )
@@ -210,11 +216,20 @@ def _sample_axes(
     return axes
 
 
-def _own_data(model: pm.Model, rv: TensorVariable, layout: _Layout) -> np.ndarray:
-    """Return the model's observed values, observations first."""
-    (values,) = compile_function([], [model.rvs_to_values[rv]])()
-    values = np.asarray(values)
-    return layout.to_points(values if layout.single is None else values[None])
+def _own_data(
+    model: pm.Model, rvs: Sequence[TensorVariable], layouts: Sequence[_Layout]
+) -> Callable[[], dict[str, np.ndarray]]:
+    """Return a function for the model's observed values as they are then, observations first."""
+    function = compile_function([], [model.rvs_to_values[rv] for rv in rvs])
+
+    def own_data() -> dict[str, np.ndarray]:
+        data = {}
+        for layout, values in zip(layouts, function(), strict=True):
+            array = np.asarray(values)
+            data[layout.name] = layout.to_points(array if layout.single is None else array[None])
+        return data
+
+    return own_data
 
 
 def _point_dims(model: pm.Model, layout: _Layout) -> list[str | None] | None:

@@ -68,7 +68,8 @@ def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> S
     if scale not in SCALES:
         raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
     dim = points.shape[1]
-    centred = points - points.mean(axis=0)
+    # The median, because a single point far off would drag the mean, and the digits, with it.
+    centred = points - np.median(points, axis=0)
     if scale is None:
         return ScaledPoints(centred, scores, scores, np.eye(dim))
     deviations = centred.std(axis=0, ddof=1)
@@ -91,7 +92,7 @@ def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> S
 def _correlation_factor(standard: np.ndarray) -> np.ndarray:
     """Return the Cholesky factor of the correlation matrix, regularised where it has to be."""
     n, dim = standard.shape
-    correlation = standard.T @ standard / (n - 1)
+    correlation = np.atleast_2d(np.corrcoef(standard, rowvar=False))
     if n < _POINTS_PER_COORDINATE * dim:
         weight = dim / (n + dim)
         correlation = (1 - weight) * correlation + weight * np.eye(dim)

@@ -18,6 +18,7 @@ from pymc_ksd.statistics import Outcome
 
 __all__ = ["conclusion", "contributions", "test_dataset"]
 
+_RESERVED_DIMS = ("bootstrap", "diagnostic")
 _RESERVED = ("statistic", "p_value", "critical_value", "ksd", "ess_ksd", "null_distribution")
 
 
@@ -71,6 +72,7 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
         dims = variable.dims or tuple(
             f"{variable.name}_dim_{axis}" for axis in range(len(variable.shape))
         )
+        dims = tuple(f"{dim}_" if dim in _RESERVED_DIMS else dim for dim in dims)
         coords = {dim: list(variable.coords[dim]) for dim in dims if dim in variable.coords}
         arrays[name] = xr.DataArray(part.reshape(variable.shape), dims=dims, coords=coords)
     return xr.Dataset(arrays)
@@ -93,6 +95,8 @@ def _plain(value: Any) -> Any:
         return "none"
     if isinstance(value, bool | np.bool_):
         return int(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
     if isinstance(value, str | int | float | np.integer | np.floating):
         return value
     if isinstance(value, np.ndarray | list | tuple):

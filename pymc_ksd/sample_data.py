@@ -107,7 +107,10 @@ def _as_numbers(value: Any, name: str) -> np.ndarray:
     try:
         if np.ma.is_masked(value):
             value = np.ma.filled(np.ma.asarray(value, dtype=np.float64), np.nan)
-        return np.asarray(value, dtype=np.float64)
+        array = np.asarray(value)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"`data` must hold numbers, but {name!r} cannot be read as an array of numbers "
@@ -177,10 +180,10 @@ def _from_dataframe(frame: pd.DataFrame, variables: Sequence[Variable]) -> dict[
 
 
 def _from_dataarray(array: xr.DataArray, variables: Sequence[Variable]) -> xr.Dataset | np.ndarray:
+    if array.name is not None:
+        return array.to_dataset()
     if len(variables) == 1:
         return array.to_dataset(name=variables[0].name)
-    if array.name is not None and str(array.name) in {variable.name for variable in variables}:
-        return array.to_dataset()
     return array.values
 
 
@@ -193,8 +196,8 @@ def _from_dataset(dataset: xr.Dataset, variables: Sequence[Variable]) -> dict[st
         leading = [dim for dim in array.dims if dim not in own]
         if {"chain", "draw"} <= set(array.dims):
             leading = ["chain", "draw"]
-        elif name in known and len(leading) > 1:
-            leading = list(array.dims[: array.ndim - len(known[name].shape)])
+        elif name in known and len(leading) != 1:
+            leading = list(array.dims[:1])
         rest = [dim for dim in array.dims if dim not in leading]
         if own and set(own) == set(rest):
             rest = list(own)

@@ -3,6 +3,7 @@ r"""The score :math:`s(x) = \nabla_x \log q(x)` of a PyMC model, or of any gradi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,6 +41,8 @@ class Score:
 
     def __init__(self, density: Density) -> None:
         self._density = density
+        # A compiled function works for one thread at a time.
+        self._lock = RLock()
         self.variables = density.variables
         self.kind = density.kind
         self.dim = sum(variable.unconstrained_size for variable in self.variables)
@@ -125,7 +128,8 @@ class Score:
         points = np.ascontiguousarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"`points` must have shape (n, {self.dim}), got {points.shape}.")
-        scores = np.asarray(self._density.gradient(points), dtype=np.float64)
+        with self._lock:
+            scores = np.asarray(self._density.gradient(points), dtype=np.float64)
         if scores.shape != points.shape:
             raise ValueError(
                 f"The score function must return an array of the points' shape {points.shape}, "
@@ -154,13 +158,14 @@ class Score:
 
     def unconstrain_samples(self, samples: Mapping[str, np.ndarray]) -> np.ndarray:
         """Unconstrain one array of shape (n, *shape) for each variable, checked for the support."""
-        points = self._density.unconstrain(samples)
+        with self._lock:
+            points = self._density.unconstrain(samples)
         self._check_support(points, "lie outside the support of")
         return points
 
     def observed_data(self) -> Mapping[str, np.ndarray] | None:
         """Return the model's own data when the score is that of observed variables."""
-        return self._density.observed
+        return None if self._density.observed is None else self._density.observed()
 
     @property
     def circular(self) -> tuple[str, ...]:
@@ -175,13 +180,15 @@ class Score:
                 f"{self._density.no_simulation}."
             )
         try:
-            samples = self._density.simulate(n, rng)
+            with self._lock:
+                samples = self._density.simulate(n, rng)
         except NotImplementedError as error:
             raise ValueError(
                 "`null` 'parametric' draws data from the density, but PyMC cannot draw from it: "
                 f"{str(error).splitlines()[0]}."
             ) from error
-        return self._density.unconstrain(samples)
+        with self._lock:
+            return self._density.unconstrain(samples)
 
     def checked(self, points: np.ndarray) -> np.ndarray:
         """Return the scores of points after making sure that all are finite."""
@@ -261,10 +268,13 @@ def compile_score(
     """
     model = _resolve_model(model)
     names = [var_names] if isinstance(var_names, str) else var_names
+    if names is not None and not len(names):
+        raise ValueError("`var_names` must name at least one variable, got none.")
     dims = [sample_dims] if isinstance(sample_dims, str) else sample_dims
     key = (
         tuple(id(rv) for rv in model.basic_RVs),
         tuple(id(potential) for potential in model.potentials),
+        tuple((dim, _length(length)) for dim, length in model.dim_lengths.items()),
         None if names is None else tuple(names),
         None if dims is None else tuple(dims),
         compile_key(compile_kwargs),
@@ -284,6 +294,11 @@ def compile_score(
             raise ValueError("`model` has no random variables, so there is nothing to test.")
         kept[key] = Score(density)
     return kept[key]
+
+
+def _length(variable: Any) -> int:
+    """Return the length of a dim, which `pm.set_data` may have changed."""
+    return int(variable.get_value() if hasattr(variable, "get_value") else variable.data)
 
 
 def _resolve_model(model: Any) -> pm.Model:

@@ -34,7 +34,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, compile_key
-from pymc_ksd.kernels import Kernel
+from pymc_ksd.kernels import Kernel, SumKernel
 
 __all__ = ["SteinKernel"]
 
@@ -272,6 +272,35 @@ def _general_stein(
     parameters: list[TensorVariable],
 ) -> _GeneralTerms:
     """Differentiate the kernel of two vectors in full, for all pairs that x and y broadcast to."""
+    value, gradient_x, gradient_y, mixed = _full_derivatives(kernel, x, y, parameters)
+    total = (
+        value * pt.sum(s * t, axis=-1)
+        + pt.sum(s * gradient_y + t * gradient_x, axis=-1)
+        + pt.diagonal(mixed, axis1=-2, axis2=-1).sum(axis=-1)
+    )
+    return _GeneralTerms(total, value, gradient_x, gradient_y, mixed)
+
+
+def _full_derivatives(
+    kernel: Kernel, x: TensorVariable, y: TensorVariable, parameters: list[TensorVariable]
+) -> list[TensorVariable]:
+    """Return the kernel, its two gradients and its mixed second derivatives at every pair."""
+    if isinstance(kernel, SumKernel):
+        terms = [
+            [weight * part for part in _full_derivatives(term, x, y, list(inner))]
+            for weight, term, inner in kernel.split(parameters)
+        ]
+        return [sum(parts) for parts in zip(*terms, strict=True)]
+    if kernel.radial:
+        difference = x - y
+        squared = pt.sum(difference**2, axis=-1)
+        value, first, second = kernel.profile_derivatives(squared, parameters)
+        pull = 2 * first[..., None] * difference
+        outer = difference[..., :, None] * difference[..., None, :]
+        mixed = -2 * first[..., None, None] * pt.eye(x.shape[-1]) - 4 * (
+            second[..., None, None] * outer
+        )
+        return [value, pull, -pull, mixed]
     a, b, direction = pt.dvector("a"), pt.dvector("b"), pt.dvector("direction")
     value = kernel.expression(a, b, parameters)
     gradient_a, gradient_b = pt.grad(value, [a, b], disconnected_inputs="ignore")
@@ -279,12 +308,4 @@ def _general_stein(
     mixed = vectorize_graph(row, {direction: pt.eye(x.shape[-1])})
     shape = pt.broadcast_shape(x, y)
     full_x, full_y = pt.broadcast_to(x, shape), pt.broadcast_to(y, shape)
-    values, gradients_x, gradients_y, mixeds = vectorize_graph(
-        [value, gradient_a, gradient_b, mixed], {a: full_x, b: full_y}
-    )
-    total = (
-        values * pt.sum(s * t, axis=-1)
-        + pt.sum(s * gradients_y + t * gradients_x, axis=-1)
-        + pt.diagonal(mixeds, axis1=-2, axis2=-1).sum(axis=-1)
-    )
-    return _GeneralTerms(total, values, gradients_x, gradients_y, mixeds)
+    return vectorize_graph([value, gradient_a, gradient_b, mixed], {a: full_x, b: full_y})

@@ -439,7 +439,14 @@ CASES = [
         ),
         is_single=True,
     ),
-    _of("LKJCorr", n=3, eta=2.0, is_single=True),
+    _of(
+        "LKJCorr",
+        n=3,
+        eta=2.0,
+        is_single=True,
+        free=r"The free variable 'x' is an LKJCorr matrix" if IS_PYMC_5 else None,
+        observed=r"The observed variable 'x' is an LKJCorr matrix" if IS_PYMC_5 else None,
+    ),
     _of("Laplace", mu=0.5, b=1.2, logpdf=_scipy(stats.laplace, 0.5, 1.2)),
     _of(
         "LogNormal",

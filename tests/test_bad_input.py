@@ -5,6 +5,7 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from pytensor.graph.op import Op
 
 from pymc_ksd import RBF, Radial, Score, compile_score, ksd_test
@@ -61,6 +62,9 @@ def changed(row, column, value):
         ),
         ("numbers", TypeError, r"`data` must hold numbers, got str"),
         ({"x": [["a", "b"]]}, TypeError, r"'x' cannot be read as an array of numbers"),
+        (xr.DataArray(GOOD, name="z"), ValueError, r"lacks the variable\(s\) x; it has z"),
+        (xr.DataArray(np.zeros((4, 5, 2))), ValueError, r"'x' must have shape \(n, 2\)"),
+        (GOOD + 1j, TypeError, r"cannot be read as an array of numbers"),
         (None, ValueError, r"`data` is required: only a model without free variables"),
     ],
 )
@@ -86,7 +90,7 @@ def test_unequal_lengths():
         (
             {"null": "bootstrap"},
             ValueError,
-            "`null` must be one of 'multinomial', 'rademacher', 'parametric' for `statistic` 'u'",
+            "`null` must be one of 'multinomial', 'rademacher', 'wild', 'parametric' for",
         ),
         (
             {"statistic": "linear", "null": "multinomial"},
@@ -109,6 +113,7 @@ def test_unequal_lengths():
         ({"n_bootstrap": 10.5}, TypeError, "`n_bootstrap` must be an integer, got float"),
         ({"block_size": 0}, ValueError, "`block_size` must be at least 1, got 0"),
         ({"random_seed": "one"}, TypeError, "`random_seed` must be an integer"),
+        ({"var_names": []}, ValueError, "`var_names` must name at least one variable, got none"),
         ({"var_names": ["y"]}, ValueError, r"`var_names` must name free variables \(x\), got y"),
         ({"sample_dims": "k"}, ValueError, "`sample_dims` belongs to observed variables"),
         (
@@ -216,6 +221,14 @@ def test_no_gradient():
         pm.Potential("blackbox", Blackbox()(x))
     with pytest.raises(ValueError, match=r"cannot be differentiated .* variable\(s\) x"):
         ksd_test(model, GOOD[:, 0])
+
+
+def test_potential_among_observed_variables():
+    with pm.Model() as model:
+        y = pm.Normal("y", observed=np.arange(5.0))
+        pm.Potential("extra", -(y**2).sum())
+    with pytest.raises(ValueError, match=r"not known how the Potential\(s\) extra divide"):
+        ksd_test(model)
 
 
 def test_var_names_of_a_posterior():

@@ -81,6 +81,12 @@ def test_draws_choose_their_own_defaults(model, posterior):
     assert independent["statistic"] == result["statistic"]
 
 
+def test_draws_are_not_taken_as_independent_silently(model, posterior):
+    assert ksd_test(model, posterior, statistic="u", random_seed=0).attrs["null"] == "wild"
+    with pytest.warns(UserWarning, match="'linear' with the normal null takes the draws as"):
+        ksd_test(model, posterior, statistic="linear")
+
+
 def test_nan_draws_name_chain_draw_and_variable(model, posterior):
     posterior["theta"][1, 3, 1] = np.nan
     with pytest.raises(

@@ -1,5 +1,6 @@
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -275,6 +276,60 @@ def test_offset_and_scale_do_not_matter(rng):
     assert wide["p_value"] == plain["p_value"]
     wrong = ksd_test(shifted, z + 1e8 + 0.5, random_seed=1)
     assert wrong["p_value"] == 1 / 1001
+
+
+@pytest.mark.parametrize("outlier", [1e8, 1e12])
+def test_one_point_far_off_does_not_blur_the_others(outlier):
+    """Distances come from matrix products, which lose digits when points are far from zero."""
+    x = np.random.default_rng(0).standard_cauchy(size=(40, 1))
+    x[0] = outlier
+    s = -2 * x / (1 + x**2)
+    u = stein_matrix(rbf, x, s, 1.0).sum(-1)
+    score = Score.from_callable(lambda x: -2 * x / (1 + x**2), 1)
+    result = ksd_test(score, x, bandwidth=1.0, n_bootstrap=5, random_seed=0)
+    np.testing.assert_allclose(result["statistic"], u_statistic(u), rtol=1e-10)
+
+
+def test_threads_may_share_a_score(rng):
+    score = standard_normal(3)
+    data = rng.normal(size=(8, 600, 3))
+    alone = [float(ksd_test(score, x, random_seed=0, n_bootstrap=50)["statistic"]) for x in data]
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(lambda x: ksd_test(score, x, random_seed=0, n_bootstrap=50), data)
+        assert [float(result["statistic"]) for result in results] == alone
+
+
+def test_observed_data_follow_set_data(count_compilations, rng):
+    with pm.Model() as model:
+        values = pm.Data("values", rng.normal(size=50))
+        pm.Normal("y", 0, 1, observed=values)
+    assert ksd_test(model, random_seed=0)["p_value"] > 0.05
+    before = len(count_compilations)
+    with model:
+        pm.set_data({"values": rng.normal(3, 1, size=80)})
+    changed = ksd_test(model, random_seed=0)
+    assert changed.attrs["n"] == 80
+    assert changed["p_value"] <= 0.05
+    assert len(count_compilations) == before
+
+
+def test_free_variable_resized_by_set_data(rng):
+    with pm.Model(coords={"k": [0, 1]}) as model:
+        sizes = pm.Data("sizes", np.ones(2), dims="k")
+        pm.Normal("x", 0, sizes, dims="k")
+    assert ksd_test(model, rng.normal(size=(30, 2)), random_seed=0).attrs["dim"] == 2
+    with model:
+        pm.set_data({"sizes": np.ones(3)}, coords={"k": [0, 1, 2]})
+    assert ksd_test(model, rng.normal(size=(30, 3)), random_seed=0).attrs["dim"] == 3
+
+
+def test_dim_named_like_the_bootstrap_and_huge_seed(rng, tmp_path):
+    with pm.Model(coords={"bootstrap": range(3)}) as model:
+        pm.Normal("x", dims="bootstrap")
+    result = ksd_test(model, rng.normal(size=(20, 3)), random_seed=2**70)
+    assert result["x"].dims == ("bootstrap_",)
+    result.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
+    assert result.attrs["seed"] == str(2**70)
 
 
 def test_general_kernel_tests_circular_data(rng):

@@ -28,6 +28,12 @@ CASES = {
             a + 0.5 * b for a, b in zip(rbf(x, y, h), imq(x, y, 2.0), strict=True)
         ),
     ),
+    "radial and general": (
+        Matern52() + 0.5 * General(general_rbf),
+        lambda x, y, h: tuple(
+            a + 0.5 * b for a, b in zip(matern52(x, y, h), rbf(x, y, h), strict=True)
+        ),
+    ),
     "user's radial": (Radial(radial_imq, beta=-0.4), lambda x, y, h: imq(x, y, h, -0.4)),
     "user's general": (General(general_rbf), rbf),
 }
@@ -89,7 +95,7 @@ def test_coordinates_of_whitened_points(rng, name):
     x = rng.normal(size=(12, 3)) @ np.array([[3.0, 1.0, 0.0], [0.0, 0.5, 0.2], [0.0, 0.0, 7.0]])
     s = rng.normal(size=(12, 3))
     points = scale_points(x, s, "cov")
-    y = (x - x.mean(0)) / x.std(0, ddof=1)
+    y = (x - np.median(x, axis=0)) / x.std(0, ddof=1)
     t = s * x.std(0, ddof=1)
     h, mixing = 1.3, points.mixing
     np.testing.assert_allclose(points.positions, y @ mixing.T, atol=1e-12)
@@ -125,6 +131,21 @@ def test_several_bandwidths_average(rng):
     single = [evaluate_all_pairs(stein, points, np.array([h])).off_diagonal for h in (0.5, 2.0)]
     both = evaluate_all_pairs(stein, points, np.array([0.5, 2.0])).off_diagonal
     np.testing.assert_allclose(both, np.mean(single), rtol=1e-12)
+
+
+def test_kernel_that_is_not_finite_far_away_is_refused(rng):
+    kernel = Radial(lambda squared_distance: pt.log(2 - squared_distance), name="logarithm")
+    with pytest.raises(ValueError, match=r"Radial\(logarithm\) is not finite"):
+        evaluate_all_pairs(SteinKernel(kernel), sample(rng, 20, 2), np.array([1.0]))
+
+
+def test_general_kernels_are_evaluated_in_chunks(rng, monkeypatch):
+    points, kernel = sample(rng, 20, 3), SteinKernel(General(general_rbf))
+    whole = evaluate_all_pairs(kernel, points, np.array([1.0]), coordinates=True)
+    monkeypatch.setattr("pymc_ksd.engine._GENERAL_NUMBERS", 50)
+    parts = evaluate_all_pairs(kernel, points, np.array([1.0]), coordinates=True)
+    np.testing.assert_allclose(parts.diagonal, whole.diagonal, rtol=1e-12)
+    np.testing.assert_allclose(parts.coordinates_diagonal, whole.coordinates_diagonal, rtol=1e-12)
 
 
 def test_kernel_without_derivative_at_zero_is_refused(rng):
