@@ -23,6 +23,9 @@ LEAST_POWER = {
     "Laplace(0, 1/√2), variance 1": 0.9,
 }
 
+#: PyMC's MatrixNormal calls functions that PyTensor has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*(trace|matrix_dot) is deprecated:FutureWarning")
+
 
 @cache
 def default_level(case):
