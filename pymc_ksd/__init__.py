@@ -10,8 +10,9 @@ from pymc_ksd.custom_kernels import General, Radial
 from pymc_ksd.goodness_of_fit import ksd_test
 from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
 from pymc_ksd.plots import plot_ksd_contributions, plot_ksd_evolution, plot_ksd_test
-from pymc_ksd.sampler_quality import ksd, ksd_evolution, ksd_summary
+from pymc_ksd.sampler_quality import ksd, ksd_evolution
 from pymc_ksd.score import Score, compile_score
+from pymc_ksd.summary_table import ksd_summary
 
 __all__ = [
     "IMQ",

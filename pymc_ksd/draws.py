@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_ksd.sample_data import Variable
@@ -25,6 +26,8 @@ __all__ = [
 
 #: Chains shorter than this cannot tell how correlated their draws are.
 _FEW_DRAWS = 20
+#: Draws on which unconstrained values are held against the posterior they are stored with.
+_COMPARED_DRAWS = 20
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,14 @@ def posterior_dataset(data: Any, group: str = "posterior") -> xr.Dataset | None:
         from arviz_base import convert_to_datatree
 
         data = convert_to_datatree(data)
-    return data[group].to_dataset() if group in data.children else None
+    if group in data.children:
+        return data[group].to_dataset()
+    if group == "posterior" and {"chain", "draw"} <= set(data.dims):
+        return data.to_dataset()  # the group itself, ``idata.posterior``
+    return None
 
 
-def read_draws(score: Score, data: Any) -> Draws:
+def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
     """Collect a sampler's draws of every variable and bring them to unconstrained coordinates.
 
     Parameters
@@ -83,7 +90,9 @@ def read_draws(score: Score, data: Any) -> Draws:
         The density the draws are meant to come from.
     data : DataTree, InferenceData, Dataset or DataArray
         Draws with the dims ``chain`` and ``draw``. Values in a group ``unconstrained_posterior``
-        are taken as they are; warm-up draws never enter.
+        are taken as they are, if they belong to these draws; warm-up draws never enter.
+    stacklevel : int, default 3
+        Whom warnings point at, as in ``warnings.warn``.
 
     Returns
     -------
@@ -99,8 +108,9 @@ def read_draws(score: Score, data: Any) -> Draws:
     posterior = posterior_dataset(data)
     if posterior is None:
         raise ValueError("`data` must have a group 'posterior' with the draws to be tested.")
-    ready = _ready_values(score, posterior, posterior_dataset(data, "unconstrained_posterior"))
-    if ready is None:
+    values = _unconstrained_values(score, posterior, data)
+    ready = values is not None
+    if values is None:
         missing = [v.name for v in score.variables if v.name not in posterior]
         if missing:
             raise ValueError(
@@ -108,8 +118,6 @@ def read_draws(score: Score, data: Any) -> Draws:
                 f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
             )
         values = {v.name: _values(posterior[v.name], v, v.shape) for v in score.variables}
-    else:
-        values = {v.name: _values(ready[v.name], v, v.unconstrained_shape) for v in score.variables}
     n_draws, n_chains = next(iter(values.values())).shape[:2]
     n = n_draws * n_chains
     if n_draws < _FEW_DRAWS:
@@ -117,31 +125,63 @@ def read_draws(score: Score, data: Any) -> Draws:
             f"Only {n_draws} draws in each chain: with fewer than {_FEW_DRAWS} their correlation "
             "cannot be estimated, and the p-value is not to be trusted.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
     if n < 2:
         raise ValueError(f"`data` must have at least 2 draws, got {n}.")
     flat = {name: array.reshape(n, *array.shape[2:]) for name, array in values.items()}
-    if ready is None:
+    if not ready:
         return Draws(score.unconstrain_samples(flat), n_chains, n_draws)
     points = np.concatenate([flat[v.name].reshape(n, -1) for v in score.variables], axis=1)
+    if not _belongs(score, posterior, points, n_draws, n_chains):
+        warnings.warn(
+            "The unconstrained values stored in `data` are not those of its posterior, which may "
+            "have been changed since; the posterior is used.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+        return read_draws(score, posterior[[v.name for v in score.variables]])
     return Draws(points, n_chains, n_draws)
 
 
-def _ready_values(
-    score: Score, posterior: xr.Dataset, unconstrained: xr.Dataset | None
-) -> dict[str, xr.DataArray] | None:
-    """Return unconstrained draws when the container has them for every variable."""
+def _unconstrained_values(
+    score: Score, posterior: xr.Dataset, data: Any
+) -> dict[str, np.ndarray] | None:
+    """Return unconstrained draws when the container has them for every draw and variable."""
+    unconstrained = posterior_dataset(data, "unconstrained_posterior")
     values = {}
     for variable in score.variables:
-        if unconstrained is not None and variable.unconstrained_name in unconstrained:
-            values[variable.name] = unconstrained[variable.unconstrained_name]
-        elif variable.unconstrained_name in posterior:
+        name = variable.unconstrained_name
+        if unconstrained is not None and name in unconstrained:
+            array = unconstrained[name]
+            if any(array.sizes.get(dim) != posterior.sizes.get(dim) for dim in ("chain", "draw")):
+                return None  # something else than draws, or draws before they were thinned
+        elif name in posterior:
             # Also where there is no transform and the name is the variable's own.
-            values[variable.name] = posterior[variable.unconstrained_name]
+            array = posterior[name]
         else:
             return None
+        values[variable.name] = _values(array, variable, variable.unconstrained_shape)
     return values
+
+
+def _belongs(
+    score: Score, posterior: xr.Dataset, points: np.ndarray, n_draws: int, n_chains: int
+) -> bool:
+    """Whether unconstrained points are those of the posterior, as far as a few draws tell."""
+    if any(v.name not in posterior for v in score.variables):
+        return True
+    few = np.unique(np.linspace(0, n_draws - 1, _COMPARED_DRAWS).astype(int))
+    some = posterior.isel(draw=few)
+    flat = {}
+    for v in score.variables:
+        array = _values(some[v.name], v, v.shape)
+        flat[v.name] = array.reshape(-1, *array.shape[2:])
+    own = score.unconstrain_samples(flat)
+    stored = points.reshape(n_draws, n_chains, -1)[few].reshape(own.shape)
+    # Values next to a bound come back with few digits: most must agree, not all.
+    close = np.isclose(own, stored, rtol=1e-3, atol=1e-3).mean(axis=0)
+    return bool((close > 0.5).all())
 
 
 def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
@@ -153,6 +193,7 @@ def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> 
     rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
     if variable.dims and set(variable.dims) == set(rest):
         rest = list(variable.dims)
+    array = _ordered(array, variable)
     values = np.asarray(array.transpose("draw", "chain", *rest).values, dtype=np.float64)
     if values.shape[2:] != shape:
         raise ValueError(
@@ -170,23 +211,52 @@ def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> 
     return values
 
 
-def estimate_autocorrelation_time(draws: Draws) -> float:
-    r"""Return the integrated autocorrelation time of the least favourable coordinate.
+def _ordered(array: xr.DataArray, variable: Variable) -> xr.DataArray:
+    """Bring elements into the model's order: labels decide which is which, where both have them."""
+    for dim in variable.dims or ():
+        if dim not in array.indexes or dim not in variable.coords:
+            continue
+        given, wanted = array.indexes[dim], pd.Index(list(variable.coords[dim]))
+        if given.equals(wanted) or len(given) != len(wanted):
+            continue  # in order, or of another shape, which is told elsewhere
+        if given.is_unique and set(given) == set(wanted):
+            array = array.sel({dim: list(variable.coords[dim])})
+        elif not given.equals(pd.RangeIndex(len(given))):
+            raise ValueError(
+                f"`data` for {variable.name!r} must have the model's labels along {dim!r} "
+                f"({_few(wanted)}), got {_few(given)}."
+            )
+    return array
 
-    It is :math:`n / \mathrm{ESS}` with ArviZ's effective sample size of each chain by itself,
-    averaged over chains, at least 1. Chains are not compared with each other: that they disagree
-    is a fault the test is to find, not a correlation.
+
+def _few(labels: pd.Index) -> str:
+    shown = ", ".join(map(repr, labels[:4].tolist()))
+    return f"{shown}, …" if len(labels) > 4 else shown
+
+
+def estimate_autocorrelation_time(draws: Draws) -> float:
+    r"""Return the integrated autocorrelation time of the least favourable function of the draws.
+
+    It is :math:`n / \mathrm{ESS}` with ArviZ's effective sample size, for every coordinate and for
+    the squared distance from the centre in units of the covariance, which alternating chains move
+    slowly even where each coordinate looks better than independent. At least 1 and at most
+    the length of a chain. Every chain is taken around its own mean: that chains disagree is a fault
+    the test is to find, not a correlation.
     """
     from arviz_stats.base import array_stats
 
     n = draws.n_draws
     if n < 4:
         return 1.0
-    sizes = np.array(
-        [
-            [array_stats.ess(chain[None, :, j], method="mean") for j in range(chain.shape[1])]
-            for chain in draws.chains
-        ]
-    )
-    times = np.where(np.isfinite(sizes) & (sizes > 0), n / np.maximum(sizes, 1e-300), n)
-    return float(max(1.0, np.max(times.mean(axis=0))))
+    chains = draws.chains - draws.chains.mean(axis=1, keepdims=True)
+    flat = chains.reshape(-1, chains.shape[-1])
+    standard = flat / np.maximum(flat.std(axis=0), np.finfo(float).tiny)
+    directions, singular, _ = np.linalg.svd(standard, full_matrices=False)
+    radius = (directions[:, singular > 1e-8 * singular[0]] ** 2).sum(axis=1)
+    radius = radius.reshape(chains.shape[:2])
+    radius -= radius.mean(axis=1, keepdims=True)
+    series = [*np.moveaxis(chains, -1, 0), radius]
+    sizes = np.array([array_stats.ess(values, method="mean") for values in series])
+    total = n * draws.n_chains
+    times = np.where(np.isfinite(sizes) & (sizes > 0), total / np.maximum(sizes, 1e-300), n)
+    return float(np.clip(times.max(), 1.0, n))

@@ -15,7 +15,14 @@ from pymc_ksd.custom_kernels import get_kernel
 from pymc_ksd.draws import Draws, estimate_autocorrelation_time, holds_draws, read_draws
 from pymc_ksd.kernels import Kernel, positive_number
 from pymc_ksd.nulls import NULLS
-from pymc_ksd.points import SCALES, ScaledPoints, choose_bandwidths, scale_points
+from pymc_ksd.points import (
+    BANDWIDTH_RULES,
+    SCALES,
+    ScaledPoints,
+    bandwidth_rule,
+    choose_bandwidths,
+    scale_points,
+)
 from pymc_ksd.results import test_dataset
 from pymc_ksd.score import Score, compile_score
 from pymc_ksd.statistics import TestSettings, run_test
@@ -31,7 +38,7 @@ def ksd_test(
     var_names: str | Sequence[str] | None = None,
     sample_dims: str | Sequence[str] | None = None,
     kernel: str | Kernel | Callable[..., Any] | None = None,
-    bandwidth: str | float | ArrayLike = "median",
+    bandwidth: str | float | ArrayLike = "auto",
     scale: str | None = "auto",
     statistic: str | None = None,
     null: str | None = None,
@@ -68,9 +75,10 @@ def ksd_test(
     kernel : str, Kernel or callable, optional
         ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
         PyTensor function of two vectors. By default ``"rbf"`` for data and ``"imq"`` for draws.
-    bandwidth : "median", float or array_like, default "median"
-        The kernel's bandwidth: the median distance between points (of at most 1,000 of them), a
-        number, or several numbers whose kernels are averaged.
+    bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
+        The kernel's bandwidth: the median distance between points (of at most 1,000 of them), the
+        square root of their dimension, a number, or several numbers whose kernels are averaged. By
+        default the median for data and the dimension for draws that are scaled.
     scale : {"auto", None, "std", "cov"}, default "auto"
         Scale points by nothing, by their standard deviations, or whiten them by their covariance
         before they are compared. By default data are not scaled and draws are whitened.
@@ -83,8 +91,9 @@ def ksd_test(
         from the model and is exact, at many times the cost.
     autocorrelation_time : float, optional
         Integrated autocorrelation time of the draws for ``"wild"``, 1 for independent draws. By
-        default estimated: n over ArviZ's effective sample size of each chain, of the least
-        favourable coordinate.
+        default estimated: the number of draws over ArviZ's effective sample size, chains taken
+        around their own means, of the least favourable among all coordinates and the squared
+        distance from the centre.
     n_bootstrap : int, default 1000
         Number of replicates.
     alpha : float, default 0.05
@@ -165,6 +174,7 @@ def ksd_test(
     if null is None and is_draws and statistic in ("u", "v"):
         null = "wild"
     null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
+    bandwidth = bandwidth_rule(bandwidth, draws=is_draws, scale=scale)
     n_bootstrap = _count(n_bootstrap, "n_bootstrap", 1)
     points_per_block = (
         None if points_per_block is None else _count(points_per_block, "points_per_block", 2)
@@ -262,7 +272,7 @@ def _check_options(
         )
     if scale not in SCALES:
         raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
-    if not (isinstance(bandwidth, str) and bandwidth == "median"):
+    if not (isinstance(bandwidth, str) and bandwidth in BANDWIDTH_RULES):
         choose_bandwidths(bandwidth, np.empty((0, 0)), np.random.default_rng(0))
         if not kernel.takes_bandwidth:
             raise ValueError(

@@ -27,7 +27,9 @@ NULLS: dict[str, tuple[str, ...]] = {
     "block": ("normal", "parametric"),
 }
 #: Correlation time of wild multipliers in autocorrelation times of the draws.
-_CORRELATION_TIMES = 4.0
+_CORRELATION_TIMES = 8.0
+#: The longest correlation time of wild multipliers, in lengths of a chain.
+_LONGEST = 1 / 3
 #: Random numbers drawn at a time, to bound memory.
 _BATCH = 4_000_000
 
@@ -78,8 +80,11 @@ def wild_weights(
     r"""Draw multipliers for dependent draws, in four bytes each.
 
     In every chain they are a stationary Gaussian process with correlation
-    :math:`e^{-k / 4\tau}` between draws k apart, :math:`\tau` the autocorrelation time of the
-    draws, so that they vary slowly beside the draws themselves.
+    :math:`e^{-k / 8\tau}` between draws k apart, :math:`\tau` the autocorrelation time of the
+    draws, so that they vary slowly beside the draws themselves; but :math:`8\tau` is taken as a
+    third of a chain where it would be longer. The multipliers of one replicate
+    have mean square 1: with few independent stretches in a chain their size would otherwise vary
+    from replicate to replicate, and the test would hardly ever reject.
 
     Returns
     -------
@@ -88,7 +93,8 @@ def wild_weights(
     """
     from scipy.signal import lfilter  # slow to import
 
-    correlation = np.exp(-1 / (_CORRELATION_TIMES * autocorrelation_time))
+    length = min(_CORRELATION_TIMES * autocorrelation_time, _LONGEST * n_draws)
+    correlation = np.exp(-1 / length)
     scale = np.sqrt(1 - correlation**2)
     weights = np.empty((n_draws, n_chains * n_bootstrap), dtype=np.float32)
     step = max(1, _BATCH // n_draws)
@@ -96,7 +102,9 @@ def wild_weights(
         noise = rng.standard_normal((min(step, weights.shape[1] - start), n_draws))
         noise[:, 1:] *= scale
         weights[:, start : start + step] = lfilter([1.0], [1.0, -correlation], noise, axis=1).T
-    return weights.reshape(n_draws * n_chains, n_bootstrap)
+    weights = weights.reshape(n_draws * n_chains, n_bootstrap)
+    weights /= np.sqrt(np.einsum("ij,ij->j", weights, weights) / len(weights))
+    return weights
 
 
 def monte_carlo_p_value(statistic: float, replicates: np.ndarray) -> float:

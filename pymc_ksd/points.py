@@ -15,10 +15,19 @@ from scipy.spatial.distance import pdist
 
 from pymc_ksd.kernels import positive_number
 
-__all__ = ["SCALES", "ScaledPoints", "choose_bandwidths", "scale_points"]
+__all__ = [
+    "BANDWIDTH_RULES",
+    "SCALES",
+    "ScaledPoints",
+    "bandwidth_rule",
+    "choose_bandwidths",
+    "scale_points",
+]
 
 #: What the argument `scale` may be.
 SCALES = (None, "std", "cov")
+#: Words that the argument `bandwidth` may be.
+BANDWIDTH_RULES = ("auto", "median", "dimension")
 #: Points used for the median distance.
 _MEDIAN_POINTS = 1_000
 #: Below this many points per coordinate a sample covariance is pulled towards its diagonal.
@@ -104,15 +113,27 @@ def _correlation_factor(standard: np.ndarray) -> np.ndarray:
     return factor
 
 
+def bandwidth_rule(bandwidth: Any, *, draws: bool, scale: str | None) -> Any:
+    """Replace ``"auto"`` by its meaning: the median, or the dimension for draws brought to scale.
+
+    Scaled draws have variance 1 in every coordinate, so the root of the dimension is their typical
+    size and need not be estimated; it is shorter than the median and sees wrong scales better.
+    """
+    if not (isinstance(bandwidth, str) and bandwidth == "auto"):
+        return bandwidth
+    return "dimension" if draws and scale is not None else "median"
+
+
 def choose_bandwidths(
     bandwidth: Any, positions: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the bandwidths as an array, the median distance among points by default.
+    """Return the bandwidths as an array.
 
     Parameters
     ----------
-    bandwidth : "median", float or array_like
-        A rule, a number, or several numbers.
+    bandwidth : {"median", "dimension"}, float or array_like
+        The median distance between points, the square root of their dimension, a number, or
+        several numbers.
     positions : ndarray of shape (n, d)
         Scaled points.
     rng : numpy.random.Generator
@@ -123,16 +144,19 @@ def choose_bandwidths(
     ndarray of shape (number of bandwidths,)
     """
     if isinstance(bandwidth, str):
-        if bandwidth != "median":
+        if bandwidth not in BANDWIDTH_RULES:
             raise ValueError(
-                f"`bandwidth` must be 'median', a positive number or several, got {bandwidth!r}."
+                f"`bandwidth` must be {', '.join(map(repr, BANDWIDTH_RULES))}, a positive number "
+                f"or several, got {bandwidth!r}."
             )
+        if bandwidth == "dimension":
+            return np.array([np.sqrt(positions.shape[1])])
         return np.array([median_distance(positions, rng)])
     numbers = np.atleast_1d(np.asarray(bandwidth, dtype=object))
     if numbers.ndim != 1 or numbers.size == 0:
         raise ValueError(
-            "`bandwidth` must be 'median', a positive number or a flat list of them, got an array "
-            f"of shape {numbers.shape}."
+            f"`bandwidth` must be {', '.join(map(repr, BANDWIDTH_RULES))}, a positive number or a "
+            f"flat list of them, got an array of shape {numbers.shape}."
         )
     return np.array([positive_number(number, "bandwidth") for number in numbers])
 

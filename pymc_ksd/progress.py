@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -21,7 +22,10 @@ _PATIENCE = 1.5
 
 
 class ProgressBar:
-    """Counts finished work and draws a bar once the work has taken a while."""
+    """Counts finished work and draws a bar once the work has taken a while.
+
+    Nothing is drawn where nobody looks: in a file or a pipe.
+    """
 
     def __init__(self, description: str, total: float, visible: bool) -> None:
         self._description = description
@@ -39,6 +43,10 @@ class ProgressBar:
         if self._bar is None:
             if time.monotonic() - self._started < _PATIENCE:
                 return
+            console = Console()
+            if not (console.is_terminal or console.is_jupyter):
+                self._visible = False
+                return
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -48,6 +56,7 @@ class ProgressBar:
                 TextColumn("remaining"),
                 TimeRemainingColumn(),
                 transient=True,
+                console=console,
             )
             self._bar.start()
             self._task = self._bar.add_task(self._description, total=self._total)

@@ -18,8 +18,17 @@ from pymc_ksd.statistics import Outcome
 
 __all__ = ["conclusion", "contributions", "test_dataset"]
 
-_RESERVED_DIMS = ("bootstrap", "diagnostic")
-_RESERVED = ("statistic", "p_value", "critical_value", "ksd", "ess_ksd", "null_distribution")
+_RESERVED_DIMS = ("bootstrap", "diagnostic", "chain")
+_RESERVED = (
+    "statistic",
+    "p_value",
+    "critical_value",
+    "ksd",
+    "ess_ksd",
+    "ksd_per_chain",
+    "ess_ksd_per_chain",
+    "null_distribution",
+)
 
 
 def test_dataset(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
@@ -17,12 +16,12 @@ from pymc_ksd.draws import Draws, holds_draws, posterior_dataset, read_draws
 from pymc_ksd.engine import PairSums, evaluate_all_pairs
 from pymc_ksd.goodness_of_fit import check_circular, check_varies, generator, resolve_score
 from pymc_ksd.kernels import Kernel
-from pymc_ksd.points import choose_bandwidths, scale_points
+from pymc_ksd.points import bandwidth_rule, choose_bandwidths, scale_points
 from pymc_ksd.results import attributes, contributions
 from pymc_ksd.score import Score
 from pymc_ksd.stein import SteinKernel
 
-__all__ = ["ksd", "ksd_evolution", "ksd_summary"]
+__all__ = ["ksd", "ksd_evolution"]
 
 #: Steps of an evolution curve.
 _STEPS = 100
@@ -65,10 +64,11 @@ def _measure(
             "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
             f"{type(data).__name__}."
         )
-    draws = read_draws(score, data)
+    draws = read_draws(score, data, stacklevel=4)
     check_varies(draws.points, score)
     seed, rng = generator(random_seed)
     scaled = scale_points(draws.points, score.checked(draws.points), scale)
+    bandwidth = bandwidth_rule(bandwidth, draws=True, scale=scale)
     bandwidths = choose_bandwidths(bandwidth, scaled.positions, rng)
     sums = evaluate_all_pairs(
         SteinKernel(base_kernel, compile_kwargs),
@@ -99,7 +99,7 @@ def ksd(
     *,
     var_names: str | Sequence[str] | None = None,
     kernel: str | Kernel | Callable[..., Any] = "imq",
-    bandwidth: str | float | ArrayLike = "median",
+    bandwidth: str | float | ArrayLike = "auto",
     scale: str | None = "cov",
     block_size: int | None = None,
     random_seed: int | np.random.Generator = 0,
@@ -119,7 +119,7 @@ def ksd(
         posterior: marginal densities, and their scores, are unknown.
     kernel : str, Kernel or callable, default "imq"
         See :func:`ksd_test`.
-    bandwidth : "median", float or array_like, default "median"
+    bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         See :func:`ksd_test`.
     scale : {None, "std", "cov"}, default "cov"
         See :func:`ksd_test`.
@@ -150,6 +150,24 @@ def ksd(
     For independent draws ``ess_ksd`` is about their number, for correlated draws it falls as the
     usual effective sample size does, and for a biased sampler it stops growing however long the
     run. Where it is far below ``ess_bulk``, the draws mix well around the wrong distribution.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, xarray as xr
+    >>> import pymc_ksd
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu")
+    ...     tau = pm.HalfNormal("tau")
+    >>> rng = np.random.default_rng(0)
+    >>> draws = xr.Dataset(
+    ...     {
+    ...         "mu": (("chain", "draw"), rng.normal(0.5, 1, size=(4, 250))),  # wrong mean
+    ...         "tau": (("chain", "draw"), abs(rng.normal(size=(4, 250)))),
+    ...     }
+    ... )
+    >>> measures = pm.ksd(model, draws)
+    >>> bool(measures["mu"].sel(diagnostic="ess_ksd") < 100)
+    True
     """
     measured = _measure(
         model,
@@ -210,7 +228,7 @@ def ksd_evolution(
     data: Any = None,
     *,
     kernel: str | Kernel | Callable[..., Any] = "imq",
-    bandwidth: str | float | ArrayLike = "median",
+    bandwidth: str | float | ArrayLike = "auto",
     scale: str | None = "cov",
     block_size: int | None = None,
     random_seed: int | np.random.Generator = 0,
@@ -233,6 +251,17 @@ def ksd_evolution(
         ``ksd`` and ``ess_ksd`` of the first draws of all chains together, ``ksd_per_chain`` and
         ``ess_ksd_per_chain`` of each chain, over the dim ``n_draws``, the number of draws taken
         from every chain.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> import pymc_ksd
+    >>> score = pymc_ksd.Score.from_callable(lambda x: -x, dim=1)
+    >>> values = np.random.default_rng(0).normal(size=(4, 250))
+    >>> draws = xr.Dataset({"x": (("chain", "draw"), values)})
+    >>> evolution = pymc_ksd.ksd_evolution(score, draws)
+    >>> bool(evolution["ess_ksd"][-1] > evolution["ess_ksd"].sel(n_draws=50, method="nearest"))
+    True
     """
     measured = _measure(
         model,
@@ -266,78 +295,6 @@ def ksd_evolution(
         coords=coords,
         attrs=attributes(measured.settings),
     )
-
-
-def ksd_summary(
-    model: pm.Model | Score | None = None,
-    data: Any = None,
-    *,
-    var_names: str | Sequence[str] | None = None,
-    kernel: str | Kernel | Callable[..., Any] = "imq",
-    bandwidth: str | float | ArrayLike = "median",
-    scale: str | None = "cov",
-    block_size: int | None = None,
-    random_seed: int | np.random.Generator = 0,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
-    **summary_kwargs: Any,
-) -> pd.DataFrame:
-    """Return ArviZ's summary table with the columns ``ksd`` and ``ess_ksd``.
-
-    Parameters
-    ----------
-    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar, compile_kwargs
-        See :func:`ksd`.
-    var_names : str or sequence of str, optional
-        Rows to show, as in ``az.summary``. The discrepancy is always that of the whole posterior.
-    **summary_kwargs
-        Passed to ``az.summary``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each scalar. Elements of variables whose unconstrained coordinates do not belong
-        to single elements (simplex, ordered, Cholesky factor) show their variable's pooled value;
-        deterministic quantities have none.
-    """
-    import arviz as az
-    from arviz_base.labels import BaseLabeller
-    from arviz_base.sel_utils import xarray_var_iter
-
-    if summary_kwargs.get("fmt", "wide") != "wide":
-        raise ValueError(f"`fmt` must be 'wide', got {summary_kwargs['fmt']!r}.")
-    names = [var_names] if isinstance(var_names, str) else var_names
-    measures = ksd(
-        model,
-        data,
-        kernel=kernel,
-        bandwidth=bandwidth,
-        scale=scale,
-        block_size=block_size,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-    )
-    table = az.summary(data, var_names=names, **summary_kwargs)
-    posterior = posterior_dataset(data)
-    assert posterior is not None
-    labeller = summary_kwargs.get("labeller") or BaseLabeller()
-    columns: dict[str, dict[str, float]] = {"ksd": {}, "ess_ksd": {}}
-    for name in posterior.data_vars:
-        key = f"{name}_contribution" if f"{name}_contribution" in measures else str(name)
-        if key not in measures or "diagnostic" not in measures[key].dims:
-            continue
-        template = posterior[name].isel(chain=0, draw=0, drop=True)
-        for column, values in columns.items():
-            full = measures[key].sel(diagnostic=column, drop=True)
-            if full.shape == template.shape:
-                full = template.copy(data=full.values)
-            full = full.broadcast_like(template).to_dataset(name=name)
-            for _, selection, position, value in xarray_var_iter(full, skip_dims=set()):
-                values[labeller.make_label_flat(name, selection, position)] = float(value)
-    for column, values in columns.items():
-        table[column] = [values.get(label, np.nan) for label in table.index]
-    return table
 
 
 def _chain_curves(measured: _Measured) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 mpl.use("Agg")
 os.environ.setdefault("BOKEH_BROWSER", "none")
@@ -41,3 +42,34 @@ def count_compilations(monkeypatch):
 
     monkeypatch.setattr(module.FunctionMaker, "__init__", counted)
     return calls
+
+
+@pytest.fixture(scope="session")
+def labelled():
+    """A model with labels, a bounded variable and a simplex, and exact draws of its posterior."""
+    with pm.Model(coords={"school": ["A", "B"], "part": range(3)}) as model:
+        mu = pm.Normal("mu")
+        tau = pm.HalfNormal("tau")
+        pm.Normal("theta", dims="school")
+        pm.Dirichlet("weights", np.ones(3), dims="part")
+        pm.Deterministic("shifted", mu + tau)
+        pm.Normal("y", mu, 1.0, observed=[0.3])
+    rng = np.random.default_rng(1)
+    values = {
+        "mu": rng.normal(0.15, np.sqrt(0.5), size=(2, 100)),
+        "tau": np.abs(rng.normal(size=(2, 100))),
+        "theta": rng.normal(size=(2, 100, 2)),
+        "weights": rng.dirichlet(np.ones(3), size=(2, 100)),
+    }
+    dims = {"theta": ["school"], "weights": ["part"]}
+    posterior = xr.Dataset(
+        {name: (("chain", "draw", *dims.get(name, [])), array) for name, array in values.items()}
+        | {"shifted": (("chain", "draw"), values["mu"] + values["tau"])},
+        coords={
+            "chain": [0, 1],
+            "draw": np.arange(100),
+            "school": ["A", "B"],
+            "part": np.arange(3),
+        },
+    )
+    return model, posterior

@@ -29,6 +29,7 @@ ORDER = [
     "results",
     "goodness_of_fit",
     "sampler_quality",
+    "summary_table",
     "plots.options",
     "plots.null_distribution",
     "plots.evolution",
@@ -75,12 +76,14 @@ def test_imports_point_one_way(name, path):
     [
         (
             "pymc",
-            MODELS | {"results", "goodness_of_fit", "sampler_quality", "demonstration", "__init__"},
+            MODELS
+            | {"results", "goodness_of_fit", "sampler_quality", "summary_table"}
+            | {"demonstration", "__init__"},
         ),
         (
             "xarray",
             {"sample_data", "draws", "results", "goodness_of_fit", "sampler_quality"}
-            | {"demonstration", *PLOTS},
+            | {"summary_table", "demonstration", "plots.options", *PLOTS},
         ),
         ("arviz_plots", PLOTS),
         ("rich", {"progress", "demonstration"}),

@@ -100,7 +100,7 @@ def test_unequal_lengths():
         ({"scale": "mad"}, ValueError, "`scale` must be one of None, 'std', 'cov', got 'mad'"),
         ({"bandwidth": 0}, ValueError, "`bandwidth` must be positive and finite, got 0"),
         ({"bandwidth": -2.0}, ValueError, "`bandwidth` must be positive and finite, got -2.0"),
-        ({"bandwidth": "mean"}, ValueError, "`bandwidth` must be 'median'"),
+        ({"bandwidth": "mean"}, ValueError, "`bandwidth` must be 'auto', 'median'"),
         (
             {"kernel": RBF(bandwidth=1), "bandwidth": 2},
             ValueError,

@@ -55,18 +55,45 @@ def test_read_draws_of_any_container_and_axis_order(model, posterior):
     np.testing.assert_array_equal(read_draws(score, container).points, expected)
 
 
-def test_unconstrained_posterior_is_taken_as_it_is(model, posterior):
-    shifted = np.log(posterior["tau"]) + 1.0
-    tree = xr.DataTree.from_dict(
+def with_unconstrained(posterior, tau):
+    return xr.DataTree.from_dict(
         {
             "posterior": posterior,
-            "unconstrained_posterior": shifted.to_dataset(name="tau_log__"),
+            "unconstrained_posterior": tau.to_dataset(name="tau_log__"),
             "warmup_posterior": posterior * np.nan,
         }
     )
-    draws = read_draws(compile_score(model), tree)
-    np.testing.assert_array_equal(draws.chains[..., 0], shifted)
+
+
+def test_unconstrained_posterior_is_taken_as_it_is(model, posterior):
+    stored = np.log(posterior["tau"]) + 1e-6
+    draws = read_draws(compile_score(model), with_unconstrained(posterior, stored))
+    np.testing.assert_array_equal(draws.chains[..., 0], stored)
     np.testing.assert_array_equal(draws.chains[..., 1:], posterior["theta"])
+
+
+def test_unconstrained_values_of_other_draws_are_noticed(model, posterior):
+    score, stored = compile_score(model), np.log(posterior["tau"])
+    expected = read_draws(score, posterior).points
+    with pytest.warns(UserWarning, match="unconstrained values stored in `data` are not those"):
+        draws = read_draws(score, with_unconstrained(posterior, stored + 1.0))
+    np.testing.assert_array_equal(draws.points, expected)
+    # Something else than draws (a mode), or what was there before thinning.
+    mode = with_unconstrained(posterior, stored.isel(chain=[0], draw=[0]))
+    np.testing.assert_array_equal(read_draws(score, mode).points, expected)
+    only = with_unconstrained(posterior, stored)["posterior"]
+    np.testing.assert_array_equal(read_draws(score, only).points, expected)
+
+
+def test_labels_decide_which_element_is_which(model, posterior):
+    score = compile_score(model)
+    expected = read_draws(score, posterior).points
+    turned = posterior.isel(k=[1, 0])
+    np.testing.assert_array_equal(read_draws(score, turned).points, expected)
+    unlabelled = posterior.assign_coords(k=[0, 1])
+    np.testing.assert_array_equal(read_draws(score, unlabelled).points, expected)
+    with pytest.raises(ValueError, match=r"labels along 'k' \('a', 'b'\), got 'a', 'c'"):
+        read_draws(score, posterior.assign_coords(k=["a", "c"]))
 
 
 def test_draws_choose_their_own_defaults(model, posterior):
@@ -126,33 +153,63 @@ def test_repeated_draws_work(model, posterior):
     assert 0 < result["p_value"] <= 1
 
 
+def autoregressive(rng, phi, shape):
+    noise = rng.normal(size=shape)
+    noise[:, 1:] *= np.sqrt(1 - phi**2)
+    return lfilter([1.0], [1.0, -phi], noise, axis=1)
+
+
+def time_of(chains):
+    n_chains, n_draws, dim = chains.shape
+    points = chains.swapaxes(0, 1).reshape(-1, dim)
+    return estimate_autocorrelation_time(Draws(points, n_chains, n_draws))
+
+
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
 def test_autocorrelation_time_of_known_chains(phi):
-    rng = np.random.default_rng(3)
-    noise = rng.normal(size=(4, 5000, 1))
-    noise[:, 1:] *= np.sqrt(1 - phi**2)
-    chains = lfilter([1.0], [1.0, -phi], noise, axis=1)
+    chains = autoregressive(np.random.default_rng(3), phi, (4, 5000, 1))
     # Chains around different means: that is no correlation.
     chains += np.arange(4)[:, None, None]
-    draws = Draws(chains.swapaxes(0, 1).reshape(-1, 1), 4, 5000)
-    time = estimate_autocorrelation_time(draws)
-    assert time == pytest.approx((1 + phi) / (1 - phi), rel=0.15)
+    assert time_of(chains) == pytest.approx((1 + phi) / (1 - phi), rel=0.15)
 
 
 def test_autocorrelation_time_takes_the_worst_coordinate(rng):
-    slow = np.cumsum(rng.normal(size=(2000, 1)), axis=0)
-    both = np.hstack([rng.normal(size=(2000, 1)), slow])
-    alone, joint = (estimate_autocorrelation_time(Draws(x, 1, 2000)) for x in (slow, both))
-    assert joint == alone > 50
+    slow = autoregressive(rng, 0.9, (1, 4000, 1))
+    both = np.concatenate([rng.normal(size=(1, 4000, 1)), slow], axis=2)
+    assert time_of(both) == time_of(slow) > 15
+
+
+def test_autocorrelation_time_sees_chains_that_alternate(rng):
+    """Every coordinate changes sign at each step, but the distance from the centre hardly moves."""
+    chains = autoregressive(rng, -0.9, (4, 4000, 10))
+    assert time_of(chains) == pytest.approx((1 + 0.9**2) / (1 - 0.9**2), rel=0.2)
+
+
+def test_autocorrelation_time_is_bounded_by_the_chains_length(rng):
+    walk = np.cumsum(rng.normal(size=(2, 240, 1)), axis=1)
+    assert 20 < time_of(walk) <= 240
+
+
+def test_wild_weights_of_very_slow_chains_still_change():
+    """However slow the draws, multipliers are correlated over a third of a chain at most."""
+    slow, slowest, slower = (
+        wild_weights(2, 240, 50, time, np.random.default_rng(0)) for time in (9.0, 10.0, 1000.0)
+    )
+    np.testing.assert_array_equal(slower, slowest)
+    assert not np.array_equal(slow, slowest)
 
 
 def test_wild_weights_follow_the_process(rng):
-    weights = wild_weights(3, 400, 600, 2.5, rng).reshape(400, 3, 600).astype(float)
-    error = 4 / np.sqrt(600 * 3 * 400 / (2 * 4 * 2.5))
-    assert abs(weights.var() - 1) < 2 * error
+    weights = wild_weights(3, 4000, 600, 1.25, rng).reshape(4000, 3, 600).astype(float)
+    error = 4 / np.sqrt(600 * 3 * 4000 / (2 * 8 * 1.25))
     for lag in (1, 5, 20):
         correlation = (weights[lag:] * weights[:-lag]).mean()
         assert abs(correlation - np.exp(-lag / 10)) < 2 * error
     assert abs((weights[:, 0] * weights[:, 1]).mean()) < 2 * error
     # Stationary from the first draw on.
     assert abs(weights[0].var() - 1) < 4 * np.sqrt(2 / 1800)
+
+
+def test_wild_weights_have_mean_square_one(rng):
+    weights = wild_weights(2, 50, 300, 4.0, rng).astype(float)
+    np.testing.assert_allclose((weights**2).mean(axis=0), 1.0, rtol=1e-5)

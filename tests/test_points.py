@@ -57,7 +57,11 @@ def test_median_distance_uses_a_subset_of_many_points(rng):
 @pytest.mark.parametrize(
     ("bandwidth", "error", "message"),
     [
-        ("mean", ValueError, "`bandwidth` must be 'median', a positive number or several"),
+        (
+            "mean",
+            ValueError,
+            "`bandwidth` must be 'auto', 'median', 'dimension', a positive",
+        ),
         (0.0, ValueError, "`bandwidth` must be positive and finite, got 0"),
         (-1, ValueError, "`bandwidth` must be positive and finite, got -1"),
         ([1.0, np.nan], ValueError, "`bandwidth` must be positive and finite, got nan"),

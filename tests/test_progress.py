@@ -10,11 +10,18 @@ from pymc_ksd import progress
 def screen(monkeypatch):
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=100)
-    original = progress.Progress
-    monkeypatch.setattr(
-        progress, "Progress", lambda *a, **k: original(*a, **{**k, "console": console})
-    )
+    monkeypatch.setattr(progress, "Console", lambda: console)
     return text
+
+
+def test_progress_bar_is_not_written_to_files(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setattr(progress, "_PATIENCE", 0)
+    monkeypatch.setattr(progress, "Console", lambda: Console(file=text))
+    with progress.progress_bar("Working", 2, visible=True) as bar:
+        bar.advance(1)
+        bar.advance(1)
+    assert text.getvalue() == ""
 
 
 def test_progress_bar_stays_away_from_short_work(screen):

@@ -1,11 +1,10 @@
 import numpy as np
-import pymc as pm
 import pytest
 import xarray as xr
 from reference import imq, stein_matrix
 
 import pymc_ksd
-from pymc_ksd import Score, compile_score, ksd, ksd_evolution, ksd_summary, ksd_test
+from pymc_ksd import Score, compile_score, ksd, ksd_evolution, ksd_test
 
 
 def chains(values):
@@ -110,68 +109,6 @@ def test_wild_test_rejects_wrong_draws_and_keeps_right_ones(rng):
     good = ksd_test(score, chains(rng.normal(size=(4, 250, 2))), random_seed=0)
     shifted = ksd_test(score, chains(rng.normal(0.2, 1, size=(4, 250, 2))), random_seed=0)
     assert good["p_value"] > 0.05 >= shifted["p_value"]
-
-
-@pytest.fixture(scope="module")
-def labelled():
-    with pm.Model(coords={"school": ["A", "B"], "part": range(3)}) as model:
-        mu = pm.Normal("mu")
-        tau = pm.HalfNormal("tau")
-        pm.Normal("theta", dims="school")
-        pm.Dirichlet("weights", np.ones(3), dims="part")
-        pm.Deterministic("shifted", mu + tau)
-        pm.Normal("y", mu, 1.0, observed=[0.3])
-    rng = np.random.default_rng(1)
-    values = {
-        "mu": rng.normal(0.15, np.sqrt(0.5), size=(2, 100)),
-        "tau": np.abs(rng.normal(size=(2, 100))),
-        "theta": rng.normal(size=(2, 100, 2)),
-        "weights": rng.dirichlet(np.ones(3), size=(2, 100)),
-    }
-    dims = {"theta": ["school"], "weights": ["part"]}
-    posterior = xr.Dataset(
-        {name: (("chain", "draw", *dims.get(name, [])), array) for name, array in values.items()}
-        | {"shifted": (("chain", "draw"), values["mu"] + values["tau"])},
-        coords={
-            "chain": [0, 1],
-            "draw": np.arange(100),
-            "school": ["A", "B"],
-            "part": np.arange(3),
-        },
-    )
-    return model, posterior
-
-
-def container(posterior):
-    """The container that this stack's ArviZ wants."""
-    from importlib.metadata import version
-
-    tree = xr.DataTree.from_dict({"posterior": posterior})
-    if version("arviz").startswith("0."):
-        import arviz as az
-
-        return az.InferenceData(posterior=posterior)
-    return tree
-
-
-def test_ksd_summary_adds_columns_to_the_table_of_the_stack(labelled):
-    import arviz as az
-
-    model, posterior = labelled
-    data = container(posterior)
-    table, plain = ksd_summary(model, data), az.summary(data)
-    assert list(table.columns) == [*plain.columns, "ksd", "ess_ksd"]
-    assert list(table.index) == list(plain.index)
-    measures = ksd(model, data)
-    for school in ("A", "B"):
-        expected = measures["theta"].sel(school=school, diagnostic="ess_ksd")
-        assert table.loc[f"theta[{school}]", "ess_ksd"] == pytest.approx(float(expected))
-    pooled = float(measures["weights"].sel(diagnostic="ksd"))
-    assert [table.loc[f"weights[{i}]", "ksd"] for i in range(3)] == pytest.approx([pooled] * 3)
-    assert np.isnan(table.loc["shifted", "ksd"])
-    few = ksd_summary(model, data, var_names=["tau"], round_to=2)
-    assert list(few.index) == ["tau"]
-    assert few.loc["tau", "ksd"] == pytest.approx(table.loc["tau", "ksd"])
 
 
 def test_ksd_contributions_carry_dims_and_coords(labelled):

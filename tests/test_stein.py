@@ -154,6 +154,9 @@ def test_kernel_without_derivative_at_zero_is_refused(rng):
         evaluate_all_pairs(SteinKernel(kernel), sample(rng, 5, 2), np.array([1.0]))
 
 
+# Numba says so when it compiles a product with a transposed matrix; it does not when the compiled
+# function comes from its cache.
+@pytest.mark.filterwarnings("ignore:.*is faster on contiguous arrays")
 @pytest.mark.parametrize("mode", ["NUMBA", "FAST_RUN"])
 @pytest.mark.slow
 def test_compiled_modes_agree_with_the_interpreted_graph(rng, mode):

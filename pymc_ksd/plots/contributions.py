@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.plots.options import NEUTRAL, REJECTED, collection_options, visual_options
+from pymc_ksd.plots.options import NEUTRAL, REJECTED, as_dataset, collection_options, visual_options
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -20,7 +20,7 @@ _VISUALS: tuple[Visual, ...] = ("ess_ksd", "ess_bulk", "labels", "xlabel", "titl
 
 
 def plot_ksd_contributions(
-    measures: xr.Dataset,
+    measures: xr.Dataset | xr.DataTree,
     *,
     plot_collection: PlotCollection | None = None,
     backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
@@ -34,15 +34,15 @@ def plot_ksd_contributions(
 
     Parameters
     ----------
-    measures : xarray.Dataset
+    measures : xarray.Dataset or DataTree
         What :func:`pymc_ksd.ksd` returned.
     plot_collection : PlotCollection, optional
         Draw into an existing collection.
     backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
         Plotting backend, by default that of arviz-plots.
     visuals : mapping, optional
-        Options for each element, or ``False`` to leave it out: ``"ess_ksd"`` (filled dots),
-        ``"ess_bulk"`` (rings), ``"labels"``, ``"xlabel"``, ``"title"``.
+        Options for each element, or ``False`` to leave it out: ``"ess_ksd"`` (dots),
+        ``"ess_bulk"`` (bars), ``"labels"``, ``"xlabel"``, ``"title"``.
     **pc_kwargs
         Passed to ``PlotCollection.wrap``.
 
@@ -54,6 +54,7 @@ def plot_ksd_contributions(
     from arviz_plots import visuals as draw
 
     options = visual_options(visuals, _VISUALS)
+    measures = as_dataset(measures)
     labels, table = _rows(measures)
     if not labels:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.plots.options import CHAIN, NEUTRAL, collection_options, visual_options
+from pymc_ksd.plots.options import CHAIN, NEUTRAL, as_dataset, collection_options, visual_options
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -19,8 +19,13 @@ Visual = Literal["chains", "pooled", "ideal", "xlabel", "ylabel", "title"]
 _VISUALS: tuple[Visual, ...] = ("chains", "pooled", "ideal", "xlabel", "ylabel", "title")
 
 
+#: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
+#: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
+_LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
+
+
 def plot_ksd_evolution(
-    evolution: xr.Dataset,
+    evolution: xr.Dataset | xr.DataTree,
     *,
     plot_collection: PlotCollection | None = None,
     backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
@@ -31,7 +36,7 @@ def plot_ksd_evolution(
 
     Parameters
     ----------
-    evolution : xarray.Dataset
+    evolution : xarray.Dataset or DataTree
         What :func:`pymc_ksd.ksd_evolution` returned.
     plot_collection : PlotCollection, optional
         Draw into an existing collection.
@@ -52,6 +57,7 @@ def plot_ksd_evolution(
     from arviz_plots import visuals as draw
 
     options = visual_options(visuals, _VISUALS)
+    evolution = as_dataset(evolution)
     if "ksd_per_chain" not in evolution or "n_draws" not in evolution.dims:
         raise ValueError(
             "`evolution` must be a dataset from ksd_evolution; it has no variable 'ksd_per_chain' "
@@ -119,8 +125,9 @@ def _growth(evolution: xr.Dataset) -> str:
     if steps[quarter] == steps[-1]:
         return total
     slope = np.log(sizes[-1] / sizes[quarter]) / np.log(steps[-1] / steps[quarter])
-    if slope < 0.5:
-        return f"{total} and more would not help: the draws are biased"
+    n, n_quarter = (steps[index] * evolution.sizes["chain"] for index in (-1, quarter))
+    if slope < _LEVEL_SLOPE and sizes[-1] < _LEVEL_SHARE * n:
+        return f"{total}, hardly more than the first {n_quarter:,} did"
     return total
 
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.plots.options import ACCEPTED, REJECTED, collection_options, visual_options
+from pymc_ksd.plots.options import (
+    ACCEPTED,
+    REJECTED,
+    as_dataset,
+    collection_options,
+    visual_options,
+)
 from pymc_ksd.results import conclusion
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ _VISUALS: tuple[Visual, ...] = (
 
 
 def plot_ksd_test(
-    result: xr.Dataset,
+    result: xr.Dataset | xr.DataTree,
     *,
     plot_collection: PlotCollection | None = None,
     backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
@@ -39,7 +45,7 @@ def plot_ksd_test(
 
     Parameters
     ----------
-    result : xarray.Dataset
+    result : xarray.Dataset or DataTree
         What :func:`pymc_ksd.ksd_test` returned.
     plot_collection : PlotCollection, optional
         Draw into an existing collection.
@@ -69,6 +75,7 @@ def plot_ksd_test(
     from arviz_plots import visuals as draw
 
     options = visual_options(visuals, _VISUALS)
+    result = as_dataset(result)
     if "null_distribution" not in result:
         raise ValueError(
             "`result` must be a dataset from ksd_test; it has no variable 'null_distribution'."

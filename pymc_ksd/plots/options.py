@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["ACCEPTED", "CHAIN", "NEUTRAL", "REJECTED", "collection_options", "visual_options"]
+import xarray as xr
+
+__all__ = [
+    "ACCEPTED",
+    "CHAIN",
+    "NEUTRAL",
+    "REJECTED",
+    "as_dataset",
+    "collection_options",
+    "visual_options",
+]
 
 REJECTED = "#c1272d"
 ACCEPTED = "#1b7837"
 NEUTRAL = "#444444"
 CHAIN = "#9fb6cd"
+
+
+def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
+    """Return a result as a Dataset, also when it comes back as a group of inference data."""
+    return result.to_dataset() if isinstance(result, xr.DataTree) else result
 
 
 def visual_options(visuals: Mapping[Any, Any] | None, known: Sequence[str]) -> dict[str, Any]:
