@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +16,11 @@ import pymc as pm
 from scipy.special import softmax
 
 from benchmarks.calibration_cases import LEVEL_CASES, MISSED_CASES, POWER_CASES, Case
-from pymc_ksd import Score, compile_score, ksd_test
+from benchmarks.rates import ALPHA, Rate, count_rejections, generator, header, page
+from pymc_ksd import Score, compile_score
 
-ALPHA = 0.05
 N = 200
 REPLICATIONS = 400
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A share of rejections in a number of replications, with its Monte Carlo standard error."""
-
-    rejections: int
-    replications: int
-
-    @property
-    def rate(self) -> float:
-        """The share."""
-        return self.rejections / self.replications
-
-    @property
-    def error(self) -> float:
-        """Its standard error."""
-        return float(np.sqrt(self.rate * (1 - self.rate) / self.replications))
-
-    def __str__(self) -> str:
-        """Show both in per cent."""
-        return f"{100 * self.rate:.1f} ± {100 * self.error:.1f}"
 
 
 def rejection_rate(
@@ -70,26 +46,8 @@ def rejection_rate(
     Rate
     """
     score = case.score()
-    rng = _generator(case.name, seed)
-    return _count(lambda: (score, case.draw(rng, n)), replications, rng, options)
-
-
-def _generator(name: str, seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, zlib.crc32(name.encode())])
-
-
-def _count(
-    trial: Callable[[], tuple[Score, Any]],
-    replications: int,
-    rng: np.random.Generator,
-    options: dict[str, Any],
-) -> Rate:
-    rejections = 0
-    for _ in range(replications):
-        score, data = trial()
-        result = ksd_test(score, data, random_seed=rng, progressbar=False, **options)
-        rejections += float(result["p_value"]) <= ALPHA
-    return Rate(rejections, replications)
+    rng = generator(case.name, seed)
+    return count_rejections(lambda: (score, case.draw(rng, n)), replications, rng, options)
 
 
 #: Other tests than the default one, by what a user types.
@@ -155,7 +113,7 @@ def mixture_rejection_rate(
             observed=np.arange(5.0),
         )
     score = compile_score(model)
-    rng = _generator(perturbed, seed)
+    rng = generator(perturbed, seed)
 
     def trial() -> tuple[Score, np.ndarray]:
         means = rng.uniform(0, 10, 5)
@@ -171,7 +129,7 @@ def mixture_rejection_rate(
         )
         return score, data
 
-    return _count(trial, replications, rng, options)
+    return count_rejections(trial, replications, rng, options)
 
 
 def level_table(replications: int) -> list[str]:
@@ -200,7 +158,7 @@ def other_tests_table(replications: int) -> list[str]:
             for case in _shown(OTHER_TEST_CASES, name)
         ]
         rows.append(f"| `{name}` | " + " | ".join(map(str, rates)) + " |")
-    return [*_header("test", *(case.name for case in OTHER_TEST_CASES)), *rows]
+    return [*header("test", *(case.name for case in OTHER_TEST_CASES)), *rows]
 
 
 def power_table(replications: int) -> list[str]:
@@ -219,7 +177,7 @@ def power_table(replications: int) -> list[str]:
             for options in columns.values()
         ]
         rows.append(f"| {case.name} | " + " | ".join(map(str, rates)) + " |")
-    return [*_header("data", *columns), *rows]
+    return [*header("data", *columns), *rows]
 
 
 def mixture_table(replications: int) -> list[str]:
@@ -232,7 +190,7 @@ def mixture_table(replications: int) -> list[str]:
             for statistic in ("u", "linear")
         ]
         rows.append(f"| {perturbed} | " + " | ".join(map(str, rates)) + " |")
-    return [*_header("perturbed", "default test", '`statistic="linear"`'), *rows]
+    return [*header("perturbed", "default test", '`statistic="linear"`'), *rows]
 
 
 def _shown(cases: Sequence[Case], title: str = "level") -> Iterable[Case]:
@@ -247,11 +205,7 @@ def _level_rows(cases: Sequence[Case], rates: Sequence[Rate]) -> list[str]:
         transforms = {variable.transform or "none" for variable in case.score().variables}
         role = "free" if case.free else "observed"
         rows.append(f"| {case.name} | {role} | {', '.join(sorted(transforms))} | {rate} |")
-    return [*_header("distribution", "variable", "transform", "rejected, %"), *rows]
-
-
-def _header(*columns: str) -> list[str]:
-    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    return [*header("distribution", "variable", "transform", "rejected, %"), *rows]
 
 
 def report(replications: int) -> str:
@@ -301,7 +255,7 @@ def report(replications: int) -> str:
         "of the perturbed models are very close to the truth. The first line is the level.",
         mixture_table(replications),
     ]
-    return "\n\n".join("\n".join(s) if isinstance(s, list) else s for s in sections) + "\n"
+    return page(sections)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

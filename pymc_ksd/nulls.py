@@ -29,7 +29,7 @@ NULLS: dict[str, tuple[str, ...]] = {
 #: Correlation time of wild multipliers in autocorrelation times of the draws.
 _CORRELATION_TIMES = 8.0
 #: The longest correlation time of wild multipliers, in lengths of a chain.
-_LONGEST = 1 / 3
+_LONGEST = 0.4
 #: Random numbers drawn at a time, to bound memory.
 _BATCH = 4_000_000
 
@@ -81,10 +81,10 @@ def wild_weights(
 
     In every chain they are a stationary Gaussian process with correlation
     :math:`e^{-k / 8\tau}` between draws k apart, :math:`\tau` the autocorrelation time of the
-    draws, so that they vary slowly beside the draws themselves; but :math:`8\tau` is taken as a
-    third of a chain where it would be longer. The multipliers of one replicate
-    have mean square 1: with few independent stretches in a chain their size would otherwise vary
-    from replicate to replicate, and the test would hardly ever reject.
+    draws, so that they vary slowly beside the draws themselves; :math:`8\tau` is taken as 0.4
+    chains where it is more. The multipliers of one replicate have mean square 1: with few
+    independent stretches in a chain their size would otherwise vary from replicate to replicate,
+    and the test would hardly ever reject.
 
     Returns
     -------
