@@ -96,6 +96,14 @@ class Measurements:
         if kept is not None and kept.exists():
             self._done = json.loads(kept.read_text(encoding="utf-8"))
 
+    def __enter__(self) -> Measurements:
+        """Start."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Wait until the last cell is kept; leave out what has not begun after an error."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
     def __call__(self, function: Callable[..., Rate], *arguments: Any) -> Future[Rate]:
         """Return a cell that is, or will be, measured."""
         key = f"{function.__name__}{arguments}"
@@ -130,13 +138,16 @@ def _rows(cells: Mapping[str, Sequence[Future[Rate]]]) -> list[str]:
 
 def report(scale: float, workers: int, kept: Path | None = None) -> str:
     """Measure everything and return the page; `scale` multiplies the number of runs."""
+    with Measurements(workers, kept) as measure:
+        return _report(scale, measure)
 
+
+def _report(scale: float, measure: Measurements) -> str:
     def runs(number: int) -> int:
         return max(2, round(scale * number))
 
     levels = {"4 × 250": (250, runs(LEVEL_SHORT)), "4 × 1,000": (1000, runs(LEVEL_LONG))}
     powers = {"4 × 250": (250, runs(POWER_SHORT)), "4 × 1,000": (1000, runs(POWER_LONG))}
-    measure = Measurements(workers, kept)
     level_cells = {
         (size, dim): [measure(autoregressive_rate, phi, dim, *levels[size]) for phi in CORRELATIONS]
         for size in reversed(levels)  # the long ones first

@@ -1,0 +1,103 @@
+"""Level and power on draws of samplers, by simulation (see benchmarks/sampler_calibration.py)."""
+
+import json
+import logging
+
+import pytest
+
+from benchmarks.sampler_calibration import nuts_rate, report, sampler_rejection_rate
+from benchmarks.sampler_cases import POWER_CASES, SMC_CASES, autoregressive
+
+#: Bounds for the share of right draws that are rejected at the nominal level 5 %.
+LEAST, MOST = 0.015, 0.08
+#: What each share of rejected draws must reach with 4 × 250 draws, less three standard errors.
+LEAST_POWER = {
+    "all chains in one of two overlapping modes": 0.99,
+    "one chain of four in one of two overlapping modes": 0.9,
+    "mean wrong by 0.1 sd, d = 1": 0.8,
+    "mean wrong by 0.1 sd, d = 2": 0.7,
+    "scale wrong by 10 %, d = 1": 0.65,
+    "unadjusted Langevin, step 0.2": 0.6,
+    "mean-field optimum, target's correlation 0.5": 0.99,
+    "mean-field optimum, target's correlation 0.9": 0.99,
+}
+
+
+def power_case(name):
+    return next(case for case in POWER_CASES if case.name == name)
+
+
+def test_rates_tell_right_from_wrong_draws_and_are_repeatable():
+    options = {"replications": 6, "n_draws": 100}
+    right = sampler_rejection_rate(autoregressive(0.5, 2), **options)
+    stuck = power_case("all chains in one of two overlapping modes")
+    assert right.rejections <= 2
+    assert sampler_rejection_rate(stuck, **options).rejections >= 5
+    assert sampler_rejection_rate(autoregressive(0.5, 2), **options) == right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [1, 2, 10])
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.95])
+def test_wild_keeps_its_level(phi, dim):
+    rate = sampler_rejection_rate(autoregressive(phi, dim), replications=200, n_draws=250)
+    assert rate.rate <= MOST + 2 * rate.error
+    assert rate.rate >= LEAST - 2 * rate.error
+
+
+@pytest.mark.slow
+def test_wild_keeps_its_level_on_alternating_chains():
+    rate = sampler_rejection_rate(autoregressive(-0.8, 10), replications=200, n_draws=250)
+    assert rate.rate <= MOST + 2 * rate.error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEAST_POWER)
+def test_wrong_draws_are_rejected(name):
+    rate = sampler_rejection_rate(power_case(name), replications=60, n_draws=250)
+    assert rate.rate >= LEAST_POWER[name] - 3 * rate.error
+
+
+@pytest.mark.slow
+def test_metropolis_adjustment_makes_langevin_draws_right():
+    rate = sampler_rejection_rate(
+        power_case("MALA (exact), step 0.2"), replications=100, n_draws=250
+    )
+    assert rate.rate <= MOST + 2 * rate.error
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyMC calls what PyTensor has deprecated
+def test_too_few_particles_are_rejected():
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    few, many = (
+        sampler_rejection_rate(case, replications=5, n_draws=0).rejections for case in SMC_CASES
+    )
+    assert few >= 4
+    assert many <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # nutpie calls what PyTensor has deprecated
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_draws_of_nuts_are_rarely_rejected():
+    rate = nuts_rate("eight schools", 250, 40)
+    assert rate.rate <= MOST + 2 * rate.error
+
+
+@pytest.mark.slow
+def test_interrupted_report_goes_on_from_what_it_kept(tmp_path, monkeypatch):
+    module = "benchmarks.sampler_calibration"
+    monkeypatch.setattr(f"{module}.CORRELATIONS", (0.0,))
+    monkeypatch.setattr(f"{module}.DIMENSIONS", (1,))
+    monkeypatch.setattr(f"{module}.NUTS_MODELS", ())
+    monkeypatch.setattr(f"{module}.POWER_CASES", POWER_CASES[:1])
+    monkeypatch.setattr(f"{module}.SMC_CASES", ())
+    kept = tmp_path / "cells.json"
+    page = report(0.01, 1, kept)
+    assert "| 4 × 250 | 1 |" in page
+    cells = json.loads(kept.read_text())
+    assert len(cells) == 4
+    cells["autoregressive_rate(0.0, 1, 250, 6)"] = [3, 6]
+    kept.write_text(json.dumps(cells))
+    assert "| 4 × 250 | 1 | 50.0 ± 20.4 |" in report(0.01, 1, kept)
