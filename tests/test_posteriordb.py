@@ -100,6 +100,7 @@ def test_reference_draws_pass(reference):
     assert result.attrs["n"] == 10_000
     # Four posteriors are tested: together at level 5 %, each at a quarter of it.
     assert result["p_value"] > 0.05 / len(MODELS)
+    assert 5_000 < result["ess_ksd"] < 20_000
 
 
 @pytest.mark.parametrize("error", ["shift", "scale"])

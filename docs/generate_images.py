@@ -1,0 +1,50 @@
+"""Draw the pictures on the pages: ``python docs/generate_images.py``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests")]
+
+import matplotlib as mpl  # noqa: E402
+
+mpl.use("Agg")
+
+from test_eight_schools import advi, eight_schools, nuts  # noqa: E402
+
+import pymc_ksd  # noqa: E402
+from pymc_ksd.demonstration import main as demonstrate  # noqa: E402
+
+
+def main() -> None:
+    """Draw everything."""
+    images = DOCS / "images"
+    with TemporaryDirectory() as folder:
+        normal, _ = demonstrate(folder)
+    save(pymc_ksd.plot_ksd_test(normal, backend="matplotlib"), images / "ksd_test.png")
+
+    non_centred, centred = eight_schools(centred=False), eight_schools(centred=True)
+    exact, approximate = nuts(non_centred), advi(centred)
+    for name, model, draws in (("nuts", non_centred, exact), ("advi", centred, approximate)):
+        evolution = pymc_ksd.ksd_evolution(model, draws)
+        picture = pymc_ksd.plot_ksd_evolution(evolution, backend="matplotlib")
+        save(picture, images / f"ksd_evolution_{name}.png")
+    measures = pymc_ksd.ksd(centred, approximate)
+    picture = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib")
+    save(picture, images / "ksd_contributions.png")
+
+
+def save(picture: object, path: Path) -> None:
+    """Save a picture without surrounding white."""
+    picture.savefig(str(path), dpi=100, bbox_inches="tight")  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    main()

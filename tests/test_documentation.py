@@ -1,0 +1,39 @@
+"""The Python code on the pages for users runs as printed, page by page in one namespace."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^( *)```python\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+
+
+def run_page(name, monkeypatch, tmp_path):
+    """Run all code of a page and return what it defined."""
+    monkeypatch.chdir(tmp_path)
+    blocks = [textwrap.dedent(code) for _, code in BLOCK.findall((ROOT / name).read_text())]
+    assert blocks, f"{name} has no code"
+    namespace = {}
+    for code in blocks:
+        exec(compile(code, name, "exec"), namespace)
+    return namespace
+
+
+def test_readme_runs_as_printed(monkeypatch, tmp_path, capsys):
+    run_page("README.md", monkeypatch, tmp_path)
+    assert capsys.readouterr().out.startswith("0.00099")
+
+
+@pytest.mark.slow
+# PyMC calls functions that PyTensor has deprecated.
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
+    found = run_page("docs/sampler_quality.md", monkeypatch, tmp_path)
+    assert found["measures"]["ess_ksd"] == pytest.approx(23, abs=2)
+    assert found["missed_mode"] == pytest.approx(0.13, abs=0.02)
+    assert found["missed_tails"] == pytest.approx(0.55, abs=0.02)
+    assert found["missed_shift"][10] <= 0.05
+    assert found["missed_shift"][100] == pytest.approx(0.38, abs=0.02)
