@@ -26,7 +26,8 @@ INTRODUCTION = """\
 
 This page lists every continuous distribution that PyMC exports. A score is the gradient of a log
 density, so a distribution needs two things: a log-probability that PyMC can write down, and one
-that can be differentiated. Discrete variables have no score.
+that can be differentiated. Counts have ratios of probabilities in the place of a score, see
+[How it works](how_it_works.md).
 
 Points are compared in *unconstrained coordinates*. The table names the transform that leads there:
 PyMC's own for a free variable, the default transform of the distribution for observed data. Where

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pymc_ksd.points import ScaledPoints
+from pymc_ksd.points import Points
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
 
@@ -25,7 +25,7 @@ __all__ = ["PairSums", "evaluate_all_pairs", "evaluate_matrix", "evaluate_pairs"
 
 #: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
 _RADIAL_BLOCK = 512
-#: Numbers that one temporary of a general kernel may hold (it has d × d of them for every pair).
+#: Numbers that one temporary may hold where it has several for every pair.
 _GENERAL_NUMBERS = 4_000_000
 #: Compiled functions are shared and work for one caller at a time.
 _LOCK = RLock()
@@ -63,18 +63,16 @@ class PairSums:
 
 
 def evaluate_pairs(
-    stein: SteinKernel, points: ScaledPoints, bandwidths: np.ndarray, first: slice, second: slice
+    stein: SteinKernel, points: Points, bandwidths: np.ndarray, first: slice, second: slice
 ) -> np.ndarray:
     """Return ``u`` between the points of two slices of equal length, one pair each."""
-    arrays = [
-        array[part] for part in (first, second) for array in (points.positions, points.scores)
-    ]
+    arrays = [array[part] for part in (first, second) for array in points.arrays]
     sets = _parameter_sets(stein, bandwidths)
     parts = []
     with _LOCK:
         for rows in _chunks(stein, arrays[0].shape):
             inputs = [np.ascontiguousarray(array[rows]) for array in arrays]
-            values = [stein.pairs()(*inputs, *parameters) for parameters in sets]
+            values = [stein.pairs()(*inputs, *points.constants, *parameters) for parameters in sets]
             parts.append(np.mean(values, axis=0))
     result = np.concatenate(parts)
     _check_finite(result, stein)
@@ -82,13 +80,13 @@ def evaluate_pairs(
 
 
 def evaluate_matrix(
-    stein: SteinKernel, points: ScaledPoints, bandwidths: np.ndarray, part: slice
+    stein: SteinKernel, points: Points, bandwidths: np.ndarray, part: slice
 ) -> np.ndarray:
     """Return ``u`` between all points of one slice."""
-    x, s = (np.ascontiguousarray(array[part]) for array in (points.positions, points.scores))
+    arrays = [np.ascontiguousarray(array[part]) for array in points.arrays]
     with _LOCK:
         values = [
-            stein.matrix()(x, s, x, s, *parameters)
+            stein.matrix()(*arrays, *arrays, *points.constants, *parameters)
             for parameters in _parameter_sets(stein, bandwidths)
         ]
     result: np.ndarray = np.mean(values, axis=0)
@@ -98,7 +96,7 @@ def evaluate_matrix(
 
 def evaluate_all_pairs(
     stein: SteinKernel,
-    points: ScaledPoints,
+    points: Points,
     bandwidths: np.ndarray,
     *,
     weights: np.ndarray | None = None,
@@ -113,7 +111,7 @@ def evaluate_all_pairs(
     ----------
     stein : SteinKernel
         The Stein kernel.
-    points : ScaledPoints
+    points : Points
         Points and their scores.
     bandwidths : ndarray
         One bandwidth, or several whose Stein kernels are averaged.
@@ -145,17 +143,17 @@ def evaluate_all_pairs(
         functions.put(function)
 
     def reduce_block(block: tuple[slice, slice]) -> list[list[np.ndarray]]:
-        inputs = [array[part] for part in block for array in (points.positions, points.scores)]
+        inputs = [array[part] for part in block for array in points.arrays]
         if weights is not None:
             inputs += [np.asarray(weights[part], dtype=np.float64) for part in block]
         if coordinates:
-            inputs += [points.standard_scores[part] for part in block]
-            inputs.append(points.mixing)
+            inputs += [array[part] for part in block for array in points.coordinate_arrays]
+            inputs += points.coordinate_constants
         if groups is not None:
             inputs += [groups[block[0]], np.asarray(float(block[0] == block[1]))]
         function = functions.get()
         try:
-            return [function(*inputs, *parameters) for parameters in sets]
+            return [function(*inputs, *points.constants, *parameters) for parameters in sets]
         finally:
             functions.put(function)
 
@@ -198,9 +196,8 @@ def evaluate_all_pairs(
 
 def default_block_size(stein: SteinKernel, dim: int) -> int:
     """Return how many points a block has when the user does not say."""
-    if stein.kernel.radial:
-        return _RADIAL_BLOCK
-    return max(1, min(_RADIAL_BLOCK, int(np.sqrt(_GENERAL_NUMBERS) / dim)))
+    numbers = stein.numbers_per_pair(dim)
+    return max(1, min(_RADIAL_BLOCK, int(np.sqrt(_GENERAL_NUMBERS / numbers))))
 
 
 def _in_order(
@@ -239,7 +236,7 @@ def _parameter_sets(stein: SteinKernel, bandwidths: np.ndarray) -> list[list[np.
 def _chunks(stein: SteinKernel, shape: tuple[int, ...]) -> Iterator[slice]:
     """Divide points so that a temporary with d, or d × d, numbers for each stays bounded."""
     n, dim = shape
-    step = max(1, _GENERAL_NUMBERS // (dim if stein.kernel.radial else dim**2))
+    step = max(1, _GENERAL_NUMBERS // max(dim, stein.numbers_per_pair(dim)))
     for start in range(0, n, step):
         yield slice(start, start + step)
 
@@ -253,14 +250,14 @@ def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) ->
 
 
 def _coordinates_diagonal(
-    stein: SteinKernel, points: ScaledPoints, sets: list[list[np.ndarray]]
+    stein: SteinKernel, points: Points, sets: list[list[np.ndarray]]
 ) -> np.ndarray:
     total = np.zeros(points.positions.shape[1])
     for rows in _chunks(stein, points.positions.shape):
+        inputs = [array[rows] for array in (*points.arrays, *points.coordinate_arrays)]
+        inputs += (*points.coordinate_constants, *points.constants)
         for parameters in sets:
-            total += stein.own_coordinates()(
-                points.positions[rows], points.standard_scores[rows], points.mixing, *parameters
-            )
+            total += stein.own_coordinates()(*inputs, *parameters)
     return total / len(sets)
 
 

@@ -30,7 +30,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_ksd.compilation import compile_function, inline_inner_graphs
 from pymc_ksd.model_variables import (
     Density,
-    check_continuous_logp,
+    check_free_logp,
     check_has_logp,
     check_unconstrained,
     compile_simulation,
@@ -75,7 +75,7 @@ def free_density(
     rvs = _select(model, var_names)
     names = [str(rv.name) for rv in rvs]
     for rv in rvs:
-        check_continuous_logp(rv, "free")
+        check_free_logp(rv)
     for rv in model.observed_RVs:
         check_has_logp(rv, "observed")
     transforms = [model.rvs_to_transforms[rv] for rv in rvs]

@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from pymc_ksd.birth_death import BirthDeathKernel
 from pymc_ksd.custom_kernels import get_kernel
 from pymc_ksd.draws import Draws, estimate_autocorrelation_time, holds_draws, read_draws
 from pymc_ksd.kernels import Kernel, positive_number
@@ -18,9 +19,10 @@ from pymc_ksd.nulls import NULLS
 from pymc_ksd.points import (
     BANDWIDTH_RULES,
     SCALES,
-    ScaledPoints,
+    Points,
     bandwidth_rule,
     choose_bandwidths,
+    scale_lattice_points,
     scale_points,
 )
 from pymc_ksd.results import test_dataset
@@ -61,7 +63,7 @@ def ksd_test(
     ----------
     model : pm.Model or Score, optional
         The model, by default the one whose context is active. Its free variables are tested, or,
-        if it has none, its observed variables. A :class:`Score` compiled before, or wrapped around
+        if it has none, its observed variables, counts included. A :class:`Score` compiled before, or wrapped around
         any gradient function, is accepted too.
     data : array_like, mapping, DataFrame, Dataset, DataArray, DataTree or InferenceData, optional
         Independent points: an array with one row a point, or one entry for each variable with
@@ -132,7 +134,7 @@ def ksd_test(
     ------
     ValueError, TypeError
         If the data are not finite, lie outside the support, do not fit the variables or do not
-        vary, if the model has discrete variables, no log-probability or no gradient, or if an
+        vary, if the model has discrete free variables, no log-probability or no gradient, or if an
         option is unknown.
 
     Notes
@@ -202,17 +204,16 @@ def ksd_test(
         points, n_chains = draws.points, draws.n_chains
     else:
         points = score.unconstrain(data)
-    check_varies(points, score)
-    scores = score.checked(points)
+    if not score.discrete:
+        check_varies(points, score)
 
     seed, rng = generator(random_seed)
     bandwidth_rng, null_rng = rng.spawn(2)
-    scaled = scale_points(points, scores, scale)
+    scaled = _scaled(score, points, scale)
     bandwidths = choose_bandwidths(bandwidth, scaled.positions, bandwidth_rng)
 
-    def replicate() -> tuple[ScaledPoints, np.ndarray]:
-        simulated = score.simulate(len(points), null_rng)
-        sample = scale_points(simulated, score.checked(simulated), scale)
+    def replicate() -> tuple[Points, np.ndarray]:
+        sample = _scaled(score, score.simulate(len(points), null_rng), scale)
         return sample, choose_bandwidths(bandwidth, sample.positions, bandwidth_rng)
 
     if autocorrelation_time is not None:
@@ -221,7 +222,7 @@ def ksd_test(
         chains = Draws(points, n_chains, len(points) // n_chains)
         autocorrelation_time = estimate_autocorrelation_time(chains)
     settings = TestSettings(
-        stein=SteinKernel(base_kernel, compile_kwargs),
+        stein=(BirthDeathKernel if score.discrete else SteinKernel)(base_kernel, compile_kwargs),
         statistic=statistic,
         null=null,
         n_bootstrap=n_bootstrap,
@@ -252,6 +253,13 @@ def ksd_test(
             "seed": seed,
         },
     )
+
+
+def _scaled(score: Score, points: np.ndarray, scale: str | None) -> Points:
+    """Score points, or find their rates, and bring them to the kernel's coordinates."""
+    if score.discrete:
+        return scale_lattice_points(points, *score.checked_rates(points), scale)
+    return scale_points(points, score.checked(points), scale)
 
 
 def _check_options(

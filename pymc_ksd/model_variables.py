@@ -28,6 +28,7 @@ from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, interpreted_mode, without_compiler
+from pymc_ksd.lattice import is_discrete
 from pymc_ksd.sample_data import Variable
 
 __all__ = ["Density"]
@@ -51,8 +52,8 @@ class Density:
     ----------
     variables : tuple of Variable
         The variables of a point, in the order of its coordinates.
-    gradient : callable
-        Maps points of shape (n, d) to scores of the same shape.
+    gradient : callable, optional
+        Maps points of shape (n, d) to scores of the same shape; None for discrete variables.
     unconstrain : callable
         Maps samples, one array of shape (n, *shape) for each variable, to points.
     simulate : callable, optional
@@ -61,6 +62,9 @@ class Density:
         Why, in that case.
     observed : callable, optional
         Returns the model's own data for these variables, as they are when it is called.
+    rates : callable, optional
+        Maps points of discrete variables to the rates of steps up and down, see
+        :mod:`pymc_ksd.lattice`.
     circular : tuple of str
         Variables that live on a circle.
     kind : str
@@ -68,11 +72,12 @@ class Density:
     """
 
     variables: tuple[Variable, ...]
-    gradient: Callable[[np.ndarray], np.ndarray]
+    gradient: Callable[[np.ndarray], np.ndarray] | None
     unconstrain: Callable[[Mapping[str, np.ndarray]], np.ndarray]
     simulate: Callable[[int, np.random.Generator], Mapping[str, np.ndarray]] | None
     no_simulation: str = ""
     observed: Callable[[], Mapping[str, np.ndarray]] | None = None
+    rates: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
     circular: tuple[str, ...] = ()
     kind: str = "callable"
 
@@ -103,19 +108,28 @@ def check_has_logp(rv: TensorVariable, role: str) -> None:
         )
 
 
-def check_continuous_logp(rv: TensorVariable, role: str) -> None:
-    """Refuse variables for which no score exists, and say what to do instead."""
+def check_free_logp(rv: TensorVariable) -> None:
+    """Refuse free variables for which no score exists, and say what to do instead."""
+    check_has_logp(rv, "free")
+    if is_discrete(rv):
+        raise ValueError(
+            f"The free variable {rv.name!r} is discrete ({rv.dtype}). The score is a gradient and "
+            "needs continuous variables. Sum the discrete variable out first, for example with "
+            "pymc_extras.marginalize or a Mixture likelihood."
+        )
+    _check_no_atoms(rv, "free")
+
+
+def check_observed_logp(rv: TensorVariable) -> None:
+    """Refuse observed variables that have neither a score nor ratios of probabilities."""
+    check_has_logp(rv, "observed")
+    if not is_discrete(rv):
+        _check_no_atoms(rv, "observed")
+
+
+def _check_no_atoms(rv: TensorVariable, role: str) -> None:
+    """Refuse continuous variables that put positive probability on single values."""
     op = rv.owner.op
-    check_has_logp(rv, role)
-    if np.dtype(rv.dtype).kind != "f":
-        if role == "free":
-            hint = (
-                "The score is a gradient and needs continuous variables. Sum the discrete variable "
-                "out first, for example with pymc_extras.marginalize or a Mixture likelihood."
-            )
-        else:
-            hint = "The score is a gradient and needs continuous data."
-        raise ValueError(f"The {role} variable {rv.name!r} is discrete ({rv.dtype}). {hint}")
     if isinstance(op, CensoredRV):
         raise ValueError(
             f"The {role} variable {rv.name!r} is censored: its distribution has atoms at the "

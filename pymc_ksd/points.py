@@ -18,9 +18,12 @@ from pymc_ksd.kernels import positive_number
 __all__ = [
     "BANDWIDTH_RULES",
     "SCALES",
+    "LatticePoints",
+    "Points",
     "ScaledPoints",
     "bandwidth_rule",
     "choose_bandwidths",
+    "scale_lattice_points",
     "scale_points",
 ]
 
@@ -57,6 +60,69 @@ class ScaledPoints:
     scores: np.ndarray
     standard_scores: np.ndarray
     mixing: np.ndarray
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What a Stein kernel takes of every point."""
+        return self.positions, self.scores
+
+    @property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """What it takes once."""
+        return ()
+
+    @property
+    def coordinate_arrays(self) -> tuple[np.ndarray, ...]:
+        """What single coordinates' terms take of every point in addition."""
+        return (self.standard_scores,)
+
+    @property
+    def coordinate_constants(self) -> tuple[np.ndarray, ...]:
+        """What they take once."""
+        return (self.mixing,)
+
+
+@dataclass(frozen=True)
+class LatticePoints:
+    """Points of discrete variables in the coordinates z that a kernel compares, with their rates.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n, d)
+        The points z, centred and scaled.
+    births, deaths : ndarray of shape (n, d)
+        Rates of steps up and down in every coordinate, see :mod:`pymc_ksd.lattice`.
+    steps : ndarray of shape (d, d)
+        Where one step up in each coordinate leads, one row a coordinate.
+    """
+
+    positions: np.ndarray
+    births: np.ndarray
+    deaths: np.ndarray
+    steps: np.ndarray
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What a Stein kernel takes of every point."""
+        return self.positions, self.births, self.deaths
+
+    @property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """What it takes once."""
+        return (self.steps,)
+
+    @property
+    def coordinate_arrays(self) -> tuple[np.ndarray, ...]:
+        """Nothing: single coordinates' terms are what the whole is made of."""
+        return ()
+
+    @property
+    def coordinate_constants(self) -> tuple[np.ndarray, ...]:
+        """Nothing either."""
+        return ()
+
+
+Points = ScaledPoints | LatticePoints
 
 
 def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> ScaledPoints:
@@ -96,6 +162,32 @@ def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> S
     return ScaledPoints(
         np.ascontiguousarray(standard @ mixing.T), standard_scores @ factor, standard_scores, mixing
     )
+
+
+def scale_lattice_points(
+    points: np.ndarray, births: np.ndarray, deaths: np.ndarray, scale: str | None
+) -> LatticePoints:
+    """Centre and scale points of discrete variables as :func:`scale_points` does.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        Points on the lattice.
+    births, deaths : ndarray of shape (n, d)
+        Rates of steps up and down.
+    scale : {None, "std", "cov"}
+        How points are scaled; their steps are scaled with them.
+
+    Returns
+    -------
+    LatticePoints
+    """
+    scaled = scale_points(points, np.zeros(points.shape), scale)
+    deviations = np.ones(points.shape[1])
+    if scale is not None:
+        deviations = points.std(axis=0, ddof=1)
+    steps = np.ascontiguousarray((scaled.mixing / deviations).T)
+    return LatticePoints(scaled.positions, births, deaths, steps)
 
 
 def _correlation_factor(standard: np.ndarray) -> np.ndarray:
@@ -171,8 +263,5 @@ def median_distance(positions: np.ndarray, rng: np.random.Generator) -> float:
         # More than half of all pairs coincide, as after many rejected proposals.
         distances = distances[distances > 0]
         median = float(np.median(distances)) if distances.size else 0.0
-    if median == 0:
-        raise ValueError(
-            "`bandwidth` 'median' needs points that differ, but all points are the same."
-        )
-    return median
+    # Points that are all the same are counts, one step apart from the next value.
+    return median or 1.0

@@ -125,9 +125,12 @@ class Score:
         -------
         ndarray of shape (n, dim)
         """
-        points = np.ascontiguousarray(points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != self.dim:
-            raise ValueError(f"`points` must have shape (n, {self.dim}), got {points.shape}.")
+        points = self._as_points(points)
+        if self._density.gradient is None:
+            raise ValueError(
+                f"The variable(s) {', '.join(v.name for v in self.variables)} are discrete and "
+                "have no gradient: see `rates`."
+            )
         with self._lock:
             scores = np.asarray(self._density.gradient(points), dtype=np.float64)
         if scores.shape != points.shape:
@@ -136,6 +139,40 @@ class Score:
                 f"got {scores.shape}."
             )
         return scores
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the variables are counts, with rates of steps in the place of a gradient."""
+        return self._density.rates is not None
+
+    def rates(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rates of steps up and down from points of discrete variables.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n, dim)
+            Points on the lattice, see :meth:`unconstrain`.
+
+        Returns
+        -------
+        births, deaths : ndarray of shape (n, dim)
+            For each coordinate, 1 where the next value is possible and 0 where it is not, and the
+            probability of the value before over that of the point.
+        """
+        points = self._as_points(points)
+        if self._density.rates is None:
+            raise ValueError(
+                f"The variable(s) {', '.join(v.name for v in self.variables)} are continuous and "
+                "have a gradient, not rates."
+            )
+        with self._lock:
+            return self._density.rates(points)
+
+    def _as_points(self, points: np.ndarray) -> np.ndarray:
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.dim:
+            raise ValueError(f"`points` must have shape (n, {self.dim}), got {points.shape}.")
+        return points
 
     def unconstrain(self, data: Any) -> np.ndarray:
         """Turn a sample on the scale users see into unconstrained points.
@@ -196,6 +233,12 @@ class Score:
         self._check_support(scores, "have no finite score, so they may lie outside the support of")
         return scores
 
+    def checked_rates(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rates at points after making sure that all are possible."""
+        births, deaths = self.rates(points)
+        self._check_support(deaths, "have no probability, so they lie outside the support of")
+        return births, deaths
+
     def _check_support(self, values: np.ndarray, problem: str) -> None:
         bad = ~np.isfinite(values)
         if not bad.any():
@@ -228,7 +271,8 @@ def compile_score(
     The density is over the model's free variables in PyMC's unconstrained coordinates, Jacobian
     included: the posterior when the model has observed data, the joint prior otherwise. A model
     without free variables is scored over its observed variables, one observation a point, through
-    the default transform of their distribution.
+    the default transform of their distribution. Observed counts have rates of steps up and down in
+    the place of a gradient, see :meth:`Score.rates`.
 
     Parameters
     ----------

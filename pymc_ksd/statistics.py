@@ -25,7 +25,7 @@ from pymc_ksd.nulls import (
     normal_test,
     wild_weights,
 )
-from pymc_ksd.points import ScaledPoints
+from pymc_ksd.points import Points
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
 
@@ -79,10 +79,10 @@ class Outcome:
 
 def run_test(
     settings: TestSettings,
-    points: ScaledPoints,
+    points: Points,
     bandwidths: np.ndarray,
     rng: np.random.Generator,
-    replicate: Callable[[], tuple[ScaledPoints, np.ndarray]],
+    replicate: Callable[[], tuple[Points, np.ndarray]],
 ) -> Outcome:
     """Compute a statistic and its null distribution.
 
@@ -90,7 +90,7 @@ def run_test(
     ----------
     settings : TestSettings
         Which test.
-    points : ScaledPoints
+    points : Points
         The sample.
     bandwidths : ndarray
         Bandwidths of the kernel.
@@ -118,10 +118,10 @@ def run_test(
 
 def _quadratic_test(
     settings: TestSettings,
-    points: ScaledPoints,
+    points: Points,
     bandwidths: np.ndarray,
     rng: np.random.Generator,
-    replicate: Callable[[], tuple[ScaledPoints, np.ndarray]],
+    replicate: Callable[[], tuple[Points, np.ndarray]],
 ) -> Outcome:
     n = len(points.positions)
     weights = None
@@ -189,8 +189,8 @@ def _bootstrap(settings: TestSettings, sums: PairSums, n: int) -> np.ndarray:
 
 def _simulate(
     settings: TestSettings,
-    replicate: Callable[[], tuple[ScaledPoints, np.ndarray]],
-    estimate: Callable[[ScaledPoints, np.ndarray], float],
+    replicate: Callable[[], tuple[Points, np.ndarray]],
+    estimate: Callable[[Points, np.ndarray], float],
 ) -> np.ndarray:
     null = np.empty(settings.n_bootstrap)
     with progress_bar("Simulating the null", len(null), settings.progressbar) as bar:
@@ -201,7 +201,7 @@ def _simulate(
 
 
 def _mean_and_error(
-    settings: TestSettings, points: ScaledPoints, bandwidths: np.ndarray
+    settings: TestSettings, points: Points, bandwidths: np.ndarray
 ) -> tuple[float, float]:
     r"""Return the linear or block statistic and its standard error under the null hypothesis.
 

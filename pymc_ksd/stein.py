@@ -36,7 +36,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_ksd.compilation import compile_function, compile_key
 from pymc_ksd.kernels import Kernel, SumKernel
 
-__all__ = ["SteinKernel"]
+__all__ = ["SteinKernel", "reductions"]
 
 #: Compiled functions kept for reuse; the oldest is dropped beyond this number.
 _MAX_CACHED = 64
@@ -57,6 +57,10 @@ class SteinKernel:
 
     kernel: Kernel
     compile_kwargs: Mapping[str, Any] | None = None
+
+    def numbers_per_pair(self, dim: int) -> int:
+        """Return how many numbers a temporary holds for every pair of points."""
+        return 1 if self.kernel.radial else dim**2
 
     def pairs(self) -> Any:
         """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs, shape (n,)."""
@@ -83,7 +87,7 @@ class SteinKernel:
         )
 
     def own_coordinates(self) -> Any:
-        """Return the function ``(x, standard scores, M, *parameters)`` for points with themselves.
+        """Return the function ``(x, s, standard scores, M, *parameters)`` for points by themselves.
 
         It returns the sum over points of each coordinate's term in ``u(x_i, x_i)``, shape (d,).
         """
@@ -94,7 +98,7 @@ class SteinKernel:
         return self._cached("matrix", self._build_matrix)
 
     def _cached(self, kind: Any, build: Any) -> Any:
-        key = (self.kernel.structure, kind, compile_key(self.compile_kwargs))
+        key = (type(self), self.kernel.structure, kind, compile_key(self.compile_kwargs))
         function = _functions.pop(key, None)
         if function is None:
             function = build()
@@ -127,6 +131,7 @@ class SteinKernel:
 
     def _build_own_coordinates(self) -> Any:
         x, s, mixing = (pt.dmatrix(name) for name in ("x", "s_standard", "mixing"))
+        unused = pt.dmatrix("s")
         parameters = self._parameters()
         if self.kernel.radial:
             origin = pt.zeros((1,))
@@ -136,7 +141,7 @@ class SteinKernel:
         else:
             terms = _general_stein(self.kernel, x, s, x, s, parameters)
             sums = terms.coordinate_terms(s, s, mixing).sum(axis=0)
-        return self._compile([x, s, mixing, *parameters], sums)
+        return self._compile([x, unused, s, mixing, *parameters], sums)
 
     def _build_matrix(self) -> Any:
         x, s, y, t = (pt.dmatrix(name) for name in "xsyt")
@@ -147,27 +152,39 @@ class SteinKernel:
     def _build_block(self, weights: bool, coordinates: bool, groups: bool) -> Any:
         x, s, y, t = (pt.dmatrix(name) for name in "xsyt")
         parameters = self._parameters()
-        inputs = [x, s, y, t]
         terms = _block_stein(self.kernel, x, s, y, t, parameters)
-        outputs = [terms.total.sum()]
-        if weights:
-            v, w = pt.dmatrix("v"), pt.dmatrix("w")
-            inputs += [v, w]
-            outputs.append(pt.sum(v * pt.dot(terms.total, w), axis=0))
+        extra, sums = [], None
         if coordinates:
-            s_standard, t_standard = pt.dmatrix("s_standard"), pt.dmatrix("t_standard")
-            mixing = pt.dmatrix("mixing")
-            inputs += [s_standard, t_standard, mixing]
-            outputs.append(terms.coordinate_sums(s_standard, t_standard, mixing))
-        if groups:
-            membership, on_diagonal = pt.dmatrix("membership"), pt.dscalar("on_diagonal")
-            inputs += [membership, on_diagonal]
-            upper = terms.total - on_diagonal * pt.tril(terms.total)
-            outputs.append(pt.dot(membership.T, upper))
-        return self._compile([*inputs, *parameters], outputs)
+            extra = [pt.dmatrix(name) for name in ("s_standard", "t_standard", "mixing")]
+            sums = terms.coordinate_sums(*extra)
+        inputs, outputs = reductions(terms.total, weights, sums, extra, groups)
+        return self._compile([x, s, y, t, *inputs, *parameters], outputs)
 
     def _compile(self, inputs: list[TensorVariable], outputs: Any) -> Any:
         return compile_function(inputs, outputs, self.compile_kwargs)
+
+
+def reductions(
+    u: TensorVariable,
+    weights: bool,
+    coordinate_sums: TensorVariable | None,
+    coordinate_inputs: list[TensorVariable],
+    groups: bool,
+) -> tuple[list[TensorVariable], list[TensorVariable]]:
+    """Return what a block of u is reduced to, and the inputs for that, see `SteinKernel.block`."""
+    inputs, outputs = [], [u.sum()]
+    if weights:
+        v, w = pt.dmatrix("v"), pt.dmatrix("w")
+        inputs += [v, w]
+        outputs.append(pt.sum(v * pt.dot(u, w), axis=0))
+    if coordinate_sums is not None:
+        inputs += coordinate_inputs
+        outputs.append(coordinate_sums)
+    if groups:
+        membership, on_diagonal = pt.dmatrix("membership"), pt.dscalar("on_diagonal")
+        inputs += [membership, on_diagonal]
+        outputs.append(pt.dot(membership.T, u - on_diagonal * pt.tril(u)))
+    return inputs, outputs
 
 
 def _radial_stein(

@@ -14,8 +14,10 @@ ORDER = [
     "compilation",
     "progress",
     "sample_data",
+    "lattice",
     "model_variables",
     "free_density",
+    "observation_layout",
     "observed_density",
     "score",
     "draws",
@@ -23,6 +25,7 @@ ORDER = [
     "custom_kernels",
     "points",
     "stein",
+    "birth_death",
     "engine",
     "nulls",
     "statistics",
@@ -40,7 +43,10 @@ ORDER = [
     "__init__",
 ]
 PLOTS = {"plots.null_distribution", "plots.evolution", "plots.contributions"}
-MODELS = {"free_density", "model_variables", "observed_density", "score"}
+MODELS = {"free_density", "lattice", "model_variables", "observation_layout"} | {
+    "observed_density",
+    "score",
+}
 
 
 def modules():

@@ -190,13 +190,6 @@ def test_discrete_free_variable():
         ksd_test(model, GOOD)
 
 
-def test_discrete_observed_variable():
-    with pm.Model() as model:
-        pm.Poisson("count", 3, observed=[1, 2, 3])
-    with pytest.raises(ValueError, match=r"observed variable 'count' is discrete"):
-        ksd_test(model)
-
-
 # PyMC 6.3 builds its Simulator through a PyTensor call that is about to change.
 @pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop hiding:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")

@@ -1,0 +1,267 @@
+"""Discrete data: probabilities from SciPy, the operator written out, sums over whole supports."""
+
+import itertools
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import stats
+
+from benchmarks.calibration import rejection_rate
+from benchmarks.count_cases import COUNT_CASES, COUNT_POWER_CASES
+from pymc_ksd import IMQ, RBF, General, Matern52, compile_score, ksd_test
+from pymc_ksd.birth_death import BirthDeathKernel
+from pymc_ksd.engine import evaluate_all_pairs, evaluate_matrix, evaluate_pairs
+from pymc_ksd.points import scale_lattice_points
+
+KERNELS = {
+    "rbf": (RBF(), lambda x, y, h: np.exp(-((x - y) ** 2).sum() / (2 * h**2))),
+    "imq": (IMQ(), lambda x, y, h: (1 + ((x - y) ** 2).sum() / h**2) ** -0.5),
+    "general": (
+        General(lambda x, y, bandwidth: pt.exp(-pt.sum(pt.abs(x - y)) / bandwidth)),
+        lambda x, y, h: np.exp(-np.abs(x - y).sum() / h),
+    ),
+}
+
+
+def operator_kernel(probability, kernel, points, steps):
+    """The birth-death operator applied to both arguments of a kernel, every coordinate's term."""
+    n, dim = points.shape
+    terms = np.zeros((n, n, dim))
+
+    def rates(point, step):
+        up, here, down = (probability(point + move) for move in (step, 0 * step, -step))
+        return float(up > 0), down / here
+
+    for i, j in itertools.product(range(n), repeat=2):
+        x, y = points[i], points[j]
+        for coordinate in range(dim):
+            step = np.eye(dim)[coordinate]
+            (b, d), (c, e) = rates(x, step), rates(y, step)
+            s = steps[coordinate]
+            u, v = x * np.diag(steps), y * np.diag(steps)
+            terms[i, j, coordinate] = (
+                b * c * kernel(u + s, v + s)
+                - b * e * kernel(u + s, v)
+                - d * c * kernel(u, v + s)
+                + d * e * kernel(u, v)
+            )
+    return terms
+
+
+@pytest.mark.parametrize("case", COUNT_CASES, ids=lambda case: case.name)
+def test_rates_are_ratios_of_the_probabilities_that_scipy_has(case):
+    score = case.score()
+    data = case.draw(np.random.default_rng(0), 40)
+    points = score.unconstrain(data)
+    births, deaths = score.rates(points)
+    assert births.shape == deaths.shape == points.shape
+    values = np.asarray(data).reshape(40, -1)
+    for coordinate in range(points.shape[1]):
+        step = np.zeros(values.shape[1], dtype=int)
+        step[coordinate] = 1
+        if points.shape[1] < values.shape[1]:
+            step[-1] = -1  # one more of this kind is one less of the last
+        up, here, down = (
+            case.probability((values + move * step).reshape(np.shape(data))) for move in (1, 0, -1)
+        )
+        np.testing.assert_array_equal(births[:, coordinate], up > 0)
+        # PyMC has the root of 2 for the probit in single precision.
+        tolerance = 1e-6 if "Probit" in case.name else 1e-9
+        np.testing.assert_allclose(deaths[:, coordinate], down / here, rtol=tolerance, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [None, "std"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_all_sums_match_the_operator_written_out(rng, name, scale):
+    kernel, slow = KERNELS[name]
+    values = np.column_stack([rng.poisson(2, 15), rng.binomial(4, 0.6, 15)]).astype(float)
+    probability = lambda y: stats.poisson.pmf(y[0], 2) * stats.binom.pmf(y[1], 4, 0.6)  # noqa: E731
+    with pm.Model() as model:
+        pm.Poisson("a", np.asarray(2.0), observed=values[:, 0].astype(int))
+        pm.Binomial("b", 4, np.asarray(0.6), observed=values[:, 1].astype(int))
+    score = compile_score(model)
+    points = scale_lattice_points(values, *score.checked_rates(values), scale)
+    steps = np.eye(2) / (1.0 if scale is None else values.std(axis=0, ddof=1))
+    terms = operator_kernel(probability, lambda x, y: slow(x, y, 1.3), values, steps)
+    u = terms.sum(axis=-1)
+    weights = rng.normal(size=(15, 4))
+    stein, bandwidths = BirthDeathKernel(kernel), np.array([1.3])
+    sums = evaluate_all_pairs(
+        stein, points, bandwidths, weights=weights, coordinates=True, block_size=4
+    )
+    off = u - np.diag(np.diag(u))
+    np.testing.assert_allclose(sums.diagonal, np.diag(u), rtol=1e-10)
+    scaled = np.abs(terms).sum()
+    np.testing.assert_allclose(sums.off_diagonal / scaled, off.sum() / scaled, atol=1e-10)
+    quadratic = np.einsum("im,ij,jm->m", weights, off, weights)
+    np.testing.assert_allclose(sums.quadratic / scaled, quadratic / scaled, atol=1e-10)
+    np.testing.assert_allclose(sums.coordinates / scaled, terms.sum((0, 1)) / scaled, atol=1e-10)
+    own = np.einsum("iid->d", terms)
+    np.testing.assert_allclose(sums.coordinates_diagonal, own, rtol=1e-10)
+    pairs = evaluate_pairs(stein, points, bandwidths, slice(0, 14, 2), slice(1, 14, 2))
+    np.testing.assert_allclose(
+        pairs, [u[i, i + 1] for i in range(0, 14, 2)], rtol=1e-10, atol=1e-10
+    )
+    part = evaluate_matrix(stein, points, bandwidths, slice(3, 9))
+    np.testing.assert_allclose(part, u[3:9, 3:9], rtol=1e-10, atol=1e-10)
+
+
+def all_values(case, largest):
+    """The whole support, as far as `largest`, with its probabilities."""
+    shape = np.shape(case.draw(np.random.default_rng(0), 2))[1:]
+    grid = itertools.product(range(largest + 1), repeat=int(np.prod(shape, dtype=int)))
+    values = np.array(list(grid)).reshape(-1, *shape)
+    probabilities = case.probability(values)
+    return values[probabilities > 0], probabilities[probabilities > 0]
+
+
+FINITE = [
+    case
+    for case in COUNT_CASES
+    if case.name.split("(")[0]
+    in (
+        *("Bernoulli", "Binomial", "Categorical", "OrderedLogistic"),
+        *("BetaBinomial", "HyperGeometric", "DiscreteUniform", "ZeroInflatedBinomial"),
+        *("Multinomial", "DirichletMultinomial"),
+    )
+]
+
+
+@pytest.mark.parametrize("kernel", [RBF(), IMQ(), Matern52()], ids=repr)
+@pytest.mark.parametrize("case", FINITE, ids=lambda case: case.name)
+def test_stein_kernel_sums_to_zero_over_the_whole_support(case, kernel):
+    """Stein's identity by enumeration: the mean of u(y, y') over y vanishes for every y'."""
+    values, probabilities = all_values(case, 10)
+    np.testing.assert_allclose(probabilities.sum(), 1, rtol=1e-12)
+    score = case.score()
+    points = score.unconstrain(values)
+    lattice = scale_lattice_points(points, *score.checked_rates(points), None)
+    u = evaluate_matrix(BirthDeathKernel(kernel), lattice, np.array([1.5]), slice(None))
+    size = probabilities @ np.abs(u)
+    np.testing.assert_allclose(probabilities @ u / size, 0, atol=1e-10)
+
+
+def test_statistic_against_enumeration():
+    """U and V of a sample are sums over the support, weighted with the sample's frequencies."""
+    p = np.asarray(0.25)
+    support = np.arange(5)
+    law = stats.binom(4, p)
+    terms = operator_kernel(
+        lambda y: law.pmf(y[0]),
+        lambda x, y: np.exp(-((x - y) ** 2).sum() / 2),
+        support[:, None].astype(float),
+        np.eye(1),
+    )[..., 0]
+    data = np.repeat(support, [30, 40, 20, 7, 3])
+    share = np.bincount(data, minlength=5) / 100
+    with pm.Model() as model:
+        pm.Binomial("y", 4, p, observed=data)
+    v = ksd_test(model, statistic="v", bandwidth=1.0, random_seed=0)
+    np.testing.assert_allclose(v["statistic"], share @ terms @ share, rtol=1e-10)
+    u = ksd_test(model, bandwidth=1.0, random_seed=0)
+    diagonal = share @ np.diag(terms)
+    expected = (1e4 * share @ terms @ share - 100 * diagonal) / 9900
+    np.testing.assert_allclose(u["statistic"], expected, rtol=1e-10)
+
+
+def test_parameters_of_every_observation(rng):
+    mean = np.linspace(1, 8, 150)
+    with pm.Model() as model:
+        pm.Poisson("y", mean, observed=rng.poisson(mean))
+    good = ksd_test(model, random_seed=0)
+    assert good["p_value"] > 0.05
+    wrong = ksd_test(model, rng.poisson(1.5 * mean), random_seed=0)
+    assert wrong["p_value"] <= 0.05
+    with pytest.raises(ValueError, match="`data` has 10 observations, but the model is written"):
+        ksd_test(model, rng.poisson(mean[:10]))
+
+
+def test_contributions_and_dims_of_count_vectors(rng):
+    with pm.Model(coords={"kind": ["a", "b"], "place": range(60)}) as model:
+        data = rng.poisson([2, 9], size=(60, 2))
+        pm.Poisson("y", [2.0, 3.0], observed=data, dims=("place", "kind"))
+    result = ksd_test(model, random_seed=0)
+    assert result["y"].dims == ("kind",)
+    np.testing.assert_allclose(result["y"].sum(), result["statistic"], rtol=1e-10)
+    assert result["y"].sel(kind="b") > result["y"].sel(kind="a")
+    with pm.Model() as multinomial:
+        pm.Multinomial("m", 5, [0.5, 0.3, 0.2], observed=rng.multinomial(5, [0.5, 0.3, 0.2], 40))
+    assert ksd_test(multinomial, random_seed=0)["m"].shape == ()
+
+
+def test_values_that_are_all_the_same_are_tested():
+    with pm.Model() as model:
+        pm.Bernoulli("y", 0.5, observed=np.ones(50, dtype=int))
+    assert ksd_test(model, random_seed=0)["p_value"] <= 0.05
+
+
+def test_other_statistics_nulls_and_scales_of_counts(rng):
+    with pm.Model() as model:
+        pm.Poisson("y", [2.0, 30.0], observed=rng.poisson([2, 30], size=(80, 2)))
+    options = [
+        {"null": "parametric", "n_bootstrap": 19},
+        {"statistic": "block"},
+        {"statistic": "linear"},
+        {"scale": "std", "kernel": "imq"},
+        {"scale": "cov", "statistic": "v"},
+        {"bandwidth": [0.5, 2.0]},
+    ]
+    for option in options:
+        assert ksd_test(model, random_seed=3, **option)["p_value"] > 0.01, option
+
+
+def test_new_counts_and_data_compile_nothing(rng, count_compilations):
+    with pm.Model() as model:
+        mean = pm.Data("mean", 2.0)
+        pm.Poisson("y", mean, observed=rng.poisson(2, 50))
+    score = compile_score(model)
+    ksd_test(score, random_seed=0)
+    before = len(count_compilations)
+    with model:
+        pm.set_data({"mean": 6.0})
+    assert ksd_test(score, random_seed=0)["p_value"] <= 0.05
+    assert ksd_test(score, rng.poisson(6, 70), random_seed=0)["p_value"] > 0.01
+    assert len(count_compilations) == before
+
+
+def test_bad_counts(rng):
+    with pm.Model() as model:
+        pm.Binomial("y", 3, 0.5, observed=[0, 1, 2, 3])
+    with pytest.raises(ValueError, match="must be whole numbers, but 1 of 3 points are not, first"):
+        ksd_test(model, [0, 1.5, 2])
+    with pytest.raises(ValueError, match=r"1 of 3 points have no probability.*of 'y' \(rows 1\)"):
+        ksd_test(model, [0, 4, 2])
+    with pm.Model() as multinomial:
+        pm.Multinomial("m", 3, [0.5, 0.5], observed=[[1, 2], [3, 0]])
+    with pytest.raises(ValueError, match=r"1 of 2 points lie outside the support of 'm'"):
+        ksd_test(multinomial, [[1, 2], [1, 1]])
+    score = compile_score(model)
+    with pytest.raises(ValueError, match="are discrete and have no gradient"):
+        score(np.zeros((2, 1)))
+    with pm.Model() as mixed:
+        pm.Poisson("count", 2, observed=[1, 2])
+        pm.Normal("size", observed=[0.1, 0.2])
+    with pytest.raises(ValueError, match=r"partly discrete \(count\).*one by one with `var_names`"):
+        ksd_test(mixed)
+    assert 0 < ksd_test(mixed, var_names="count", random_seed=0)["p_value"] <= 1
+    with pm.Model() as continuous:
+        pm.Normal("x")
+    with pytest.raises(ValueError, match="are continuous and have a gradient, not rates"):
+        compile_score(continuous).rates(np.zeros((2, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", COUNT_CASES[::3], ids=lambda case: case.name)
+def test_counts_keep_the_level(case):
+    assert 0.02 <= rejection_rate(case, replications=400).rate <= 0.085
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("index", "least"), [(1, 0.8), (3, 0.6)], ids=["over-dispersed", "more zeros"]
+)
+def test_wrong_counts_are_rejected(index, least):
+    power = rejection_rate(COUNT_POWER_CASES[index], replications=200)
+    assert power.rate >= least - 3 * power.error
