@@ -63,8 +63,8 @@ def ksd_test(
     ----------
     model : pm.Model or Score, optional
         The model, by default the one whose context is active. Its free variables are tested, or,
-        if it has none, its observed variables, counts included. A :class:`Score` compiled before, or wrapped around
-        any gradient function, is accepted too.
+        if it has none, its observed variables, counts included. A :class:`Score` compiled before,
+        or wrapped around any gradient function, is accepted too.
     data : array_like, mapping, DataFrame, Dataset, DataArray, DataTree or InferenceData, optional
         Independent points: an array with one row a point, or one entry for each variable with
         points along the first axis, on the scale the model is written in. Or a sampler's *draws*:
