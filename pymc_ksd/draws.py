@@ -6,7 +6,8 @@ Either stack's container becomes a DataTree at this door.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from pymc_ksd.score import Score
 
 __all__ = [
     "Draws",
+    "arranged",
     "estimate_autocorrelation_time",
     "holds_draws",
     "posterior_dataset",
@@ -40,11 +42,15 @@ class Draws:
         The draws: first draw of every chain, second draw of every chain, and so on.
     n_chains, n_draws : int
         Number of chains and of draws in each.
+    posterior : xarray.Dataset
+        The draws on the scale users see, as far as they have it, with the dims chain, draw and the
+        variable's own, elements in the model's order.
     """
 
     points: np.ndarray
     n_chains: int
     n_draws: int
+    posterior: xr.Dataset = field(default_factory=xr.Dataset)
 
     @property
     def chains(self) -> np.ndarray:
@@ -52,33 +58,55 @@ class Draws:
         return self.points.reshape(self.n_draws, self.n_chains, -1).swapaxes(0, 1)
 
     @property
-    def groups(self) -> np.ndarray:
-        """One column for each chain with ones at its draws, shape (draw * chain, chain)."""
-        return np.tile(np.eye(self.n_chains), (self.n_draws, 1))
+    def chain_numbers(self) -> np.ndarray:
+        """The number of each point's chain."""
+        return np.tile(np.arange(self.n_chains, dtype=np.float64), self.n_draws)
 
 
 def holds_draws(data: Any) -> bool:
-    """Whether data are a sampler's draws: a posterior container, or a dataset with chains."""
+    """Whether data are a sampler's draws: a posterior container, or a dataset with draws."""
     if isinstance(data, xr.Dataset | xr.DataArray):
-        return {"chain", "draw"} <= set(data.dims)
+        return "draw" in data.dims or _stacked_dim(data) is not None
     return isinstance(data, xr.DataTree) or type(data).__name__ == "InferenceData"
 
 
-def posterior_dataset(data: Any, group: str = "posterior") -> xr.Dataset | None:
-    """Return a group of draws as a Dataset, or None when the container has no such group."""
-    if isinstance(data, xr.Dataset):
-        return data if group == "posterior" else None
-    if isinstance(data, xr.DataArray):
-        return data.to_dataset() if group == "posterior" and data.name is not None else None
-    if not isinstance(data, xr.DataTree):
-        from arviz_base import convert_to_datatree
-
-        data = convert_to_datatree(data)
-    if group in data.children:
-        return data[group].to_dataset()
-    if group == "posterior" and {"chain", "draw"} <= set(data.dims):
-        return data.to_dataset()  # the group itself, ``idata.posterior``
+def _stacked_dim(data: xr.Dataset | xr.DataArray) -> Any:
+    """Return the dim in which chains and draws were stacked, if there is one."""
+    for dim in data.dims:
+        index = data.indexes.get(dim)
+        if isinstance(index, pd.MultiIndex) and set(index.names) == {"chain", "draw"}:
+            return dim
     return None
+
+
+def posterior_dataset(data: Any, group: str = "posterior") -> xr.Dataset | None:
+    """Return a group of draws as a Dataset, or None when the container has no such group.
+
+    Draws without chains are one chain; draws stacked with their chains are unstacked.
+    """
+    if isinstance(data, xr.DataArray):
+        data = data.to_dataset(name=data.name or "x")
+    if isinstance(data, xr.Dataset):
+        found = data if group == "posterior" else None
+    else:
+        if not isinstance(data, xr.DataTree):
+            from arviz_base import convert_to_datatree
+
+            data = convert_to_datatree(data)
+        if group in data.children:
+            found = data[group].to_dataset()
+        elif group == "posterior" and "draw" in data.dims:
+            found = data.to_dataset()  # the group itself, ``idata.posterior``
+        else:
+            return None
+    if found is None:
+        return None
+    stacked = _stacked_dim(found)
+    if stacked is not None:
+        found = found.unstack(stacked)
+    if "draw" in found.dims and "chain" not in found.dims:
+        found = found.drop_vars("chain", errors="ignore").expand_dims("chain")
+    return found
 
 
 def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
@@ -108,18 +136,32 @@ def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
     posterior = posterior_dataset(data)
     if posterior is None:
         raise ValueError("`data` must have a group 'posterior' with the draws to be tested.")
+    own = xr.Dataset(
+        {v.name: arranged(posterior[v.name], v) for v in score.variables if v.name in posterior}
+    )
     values = _unconstrained_values(score, posterior, data)
-    ready = values is not None
+    missing = [v.name for v in score.variables if v.name not in own]
+    if values is not None and not missing and not _belongs(score, own, values):
+        warnings.warn(
+            "The unconstrained values stored in `data` are not those of its posterior, which may "
+            "have been changed since; the posterior is used.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+        values = None
+    if values is None and missing:
+        raise ValueError(
+            f"`data` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
+            f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
+        )
     if values is None:
-        missing = [v.name for v in score.variables if v.name not in posterior]
-        if missing:
-            raise ValueError(
-                f"`data` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
-                f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
-            )
-        values = {v.name: _values(posterior[v.name], v, v.shape) for v in score.variables}
-    n_draws, n_chains = next(iter(values.values())).shape[:2]
-    n = n_draws * n_chains
+        samples = {v.name: _values(own[v.name], v, v.shape) for v in score.variables}
+        points = _unconstrained(score, samples, check=own)
+    else:
+        points = np.concatenate(
+            [values[v.name].reshape(*values[v.name].shape[:2], -1) for v in score.variables], axis=2
+        )
+    n_draws, n_chains, dim = points.shape
     if n_draws < _FEW_DRAWS:
         warnings.warn(
             f"Only {n_draws} draws in each chain: with fewer than {_FEW_DRAWS} their correlation "
@@ -127,21 +169,34 @@ def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
             UserWarning,
             stacklevel=stacklevel,
         )
-    if n < 2:
-        raise ValueError(f"`data` must have at least 2 draws, got {n}.")
-    flat = {name: array.reshape(n, *array.shape[2:]) for name, array in values.items()}
-    if not ready:
-        return Draws(score.unconstrain_samples(flat), n_chains, n_draws)
-    points = np.concatenate([flat[v.name].reshape(n, -1) for v in score.variables], axis=1)
-    if not _belongs(score, posterior, points, n_draws, n_chains):
-        warnings.warn(
-            "The unconstrained values stored in `data` are not those of its posterior, which may "
-            "have been changed since; the posterior is used.",
-            UserWarning,
-            stacklevel=stacklevel,
+    if n_draws * n_chains < 2:
+        raise ValueError(f"`data` must have at least 2 draws, got {n_draws * n_chains}.")
+    return Draws(points.reshape(-1, dim), n_chains, n_draws, own)
+
+
+def _unconstrained(
+    score: Score, samples: Mapping[str, np.ndarray], check: xr.Dataset | None = None
+) -> np.ndarray:
+    """Unconstrain values of shape (draw, chain, *shape), into shape (draw, chain, d).
+
+    With `check`, draws outside the support are an error that names chain and draw by its labels.
+    """
+    n_draws, n_chains = next(iter(samples.values())).shape[:2]
+    flat = {name: a.reshape(n_draws * n_chains, *a.shape[2:]) for name, a in samples.items()}
+    points = score.unconstrain_samples(flat, check=False).reshape(n_draws, n_chains, -1)
+    bad = ~np.isfinite(points)
+    if check is not None and bad.any():
+        draw, chain, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"`data`: {np.count_nonzero(bad.any(axis=2))} of {n_draws * n_chains} draws lie "
+            f"outside the support of {score.variable_of(column).name!r}, first in "
+            f"{_place(check, chain, draw)}."
         )
-        return read_draws(score, posterior[[v.name for v in score.variables]])
-    return Draws(points, n_chains, n_draws)
+    return points
+
+
+def _place(posterior: xr.Dataset | xr.DataArray, chain: int, draw: int) -> str:
+    return f"chain {posterior['chain'].values[chain]}, draw {posterior['draw'].values[draw]}"
 
 
 def _unconstrained_values(
@@ -161,40 +216,68 @@ def _unconstrained_values(
             array = posterior[name]
         else:
             return None
-        values[variable.name] = _values(array, variable, variable.unconstrained_shape)
+        values[variable.name] = _values(
+            arranged(array, variable), variable, variable.unconstrained_shape
+        )
     return values
 
 
-def _belongs(
-    score: Score, posterior: xr.Dataset, points: np.ndarray, n_draws: int, n_chains: int
-) -> bool:
-    """Whether unconstrained points are those of the posterior, as far as a few draws tell."""
-    if any(v.name not in posterior for v in score.variables):
-        return True
+def _belongs(score: Score, posterior: xr.Dataset, values: Mapping[str, np.ndarray]) -> bool:
+    """Whether unconstrained values are those of the posterior, as far as a few draws tell."""
+    n_draws = posterior.sizes["draw"]
     few = np.unique(np.linspace(0, n_draws - 1, _COMPARED_DRAWS).astype(int))
     some = posterior.isel(draw=few)
-    flat = {}
-    for v in score.variables:
-        array = _values(some[v.name], v, v.shape)
-        flat[v.name] = array.reshape(-1, *array.shape[2:])
-    own = score.unconstrain_samples(flat)
-    stored = points.reshape(n_draws, n_chains, -1)[few].reshape(own.shape)
-    # Values next to a bound come back with few digits: most must agree, not all.
-    close = np.isclose(own, stored, rtol=1e-3, atol=1e-3).mean(axis=0)
-    return bool((close > 0.5).all())
+    samples = {v.name: _values(some[v.name], v, v.shape) for v in score.variables}
+    own = _unconstrained(score, samples)
+    stored = np.concatenate(
+        [values[v.name][few].reshape(*own.shape[:2], -1) for v in score.variables], axis=2
+    )
+    # Next to a bound the way back loses digits, or all of them: most have to agree, in each chain.
+    known = np.isfinite(own)
+    close = known & np.isclose(own, stored, rtol=1e-3, atol=1e-3)
+    return bool((2 * close.sum(axis=0) >= known.sum(axis=0)).all())
 
 
-def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
-    """Return values of shape (draw, chain, *shape), all finite."""
+def arranged(array: xr.DataArray, variable: Variable) -> xr.DataArray:
+    """Bring draws to the dims chain, draw and the variable's own, elements in the model's order.
+
+    Labels decide which element is which, where both the model and the draws have them.
+    """
     if not {"chain", "draw"} <= set(array.dims):
         raise ValueError(
             f"`data` for {variable.name!r} must have the dims 'chain' and 'draw', got {array.dims}."
         )
     rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
+    numbered = [f"{array.name}_dim_{axis}" for axis in range(len(rest))]
     if variable.dims and set(variable.dims) == set(rest):
         rest = list(variable.dims)
-    array = _ordered(array, variable)
-    values = np.asarray(array.transpose("draw", "chain", *rest).values, dtype=np.float64)
+    elif set(rest) == set(numbered):
+        rest = list(numbered)
+    for dim in rest:
+        if dim not in array.indexes or dim not in variable.coords:
+            continue
+        # As an array, which is what ArviZ makes of a model's labels.
+        given, wanted = array.indexes[dim], pd.Index(np.asarray(list(variable.coords[dim])))
+        if given.equals(wanted) or len(given) != len(wanted):
+            continue  # in order, or of another shape, which is told elsewhere
+        if given.is_unique and set(given) == set(wanted):
+            array = array.isel({dim: given.get_indexer(wanted)})
+        elif not given.equals(pd.RangeIndex(len(given))):
+            raise ValueError(
+                f"`data` for {variable.name!r} must have the model's labels along {dim!r} "
+                f"({_few(wanted)}), got {_few(given)}."
+            )
+    return array.transpose("chain", "draw", *rest)
+
+
+def _few(labels: pd.Index) -> str:
+    shown = ", ".join(map(repr, labels[:4].tolist()))
+    return f"{shown}, …" if len(labels) > 4 else shown
+
+
+def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
+    """Return values of shape (draw, chain, *shape), all finite."""
+    values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
     if values.shape[2:] != shape:
         raise ValueError(
             f"`data` for {variable.name!r} must have shape {shape} in every draw, got "
@@ -205,33 +288,9 @@ def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> 
         draw, chain, *index = (int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"`data` must be finite, but {np.count_nonzero(bad)} value(s) of {variable.name!r} are "
-            f"not, first in chain {array['chain'].values[chain]}, draw "
-            f"{array['draw'].values[draw]} ({variable.element(tuple(index))})."
+            f"not, first in {_place(array, chain, draw)} ({variable.element(tuple(index))})."
         )
     return values
-
-
-def _ordered(array: xr.DataArray, variable: Variable) -> xr.DataArray:
-    """Bring elements into the model's order: labels decide which is which, where both have them."""
-    for dim in variable.dims or ():
-        if dim not in array.indexes or dim not in variable.coords:
-            continue
-        given, wanted = array.indexes[dim], pd.Index(list(variable.coords[dim]))
-        if given.equals(wanted) or len(given) != len(wanted):
-            continue  # in order, or of another shape, which is told elsewhere
-        if given.is_unique and set(given) == set(wanted):
-            array = array.sel({dim: list(variable.coords[dim])})
-        elif not given.equals(pd.RangeIndex(len(given))):
-            raise ValueError(
-                f"`data` for {variable.name!r} must have the model's labels along {dim!r} "
-                f"({_few(wanted)}), got {_few(given)}."
-            )
-    return array
-
-
-def _few(labels: pd.Index) -> str:
-    shown = ", ".join(map(repr, labels[:4].tolist()))
-    return f"{shown}, …" if len(labels) > 4 else shown
 
 
 def estimate_autocorrelation_time(draws: Draws) -> float:

@@ -49,8 +49,8 @@ class PairSums:
         The sum of every coordinate's term over all ordered pairs, a point with itself included.
     coordinates_diagonal : ndarray of shape (d,), optional
         The part of it that comes from points paired with themselves.
-    earlier : ndarray of shape (n, groups), optional
-        For each point, the sum of u with all points before it, group by group.
+    earlier : ndarray of shape (n, 2), optional
+        For each point, the sum of u with all points before it, and with those of its own group.
     """
 
     diagonal: np.ndarray
@@ -119,8 +119,8 @@ def evaluate_all_pairs(
         Multipliers of the points for m quadratic forms, of any number type.
     coordinates : bool, default False
         Also sum each coordinate's term.
-    groups : ndarray of shape (n, groups), optional
-        Membership of the points in groups, for sums over the points before each point.
+    groups : ndarray of shape (n,), optional
+        The number of each point's group, for sums over the points before each point.
     block_size : int, optional
         Points in a block.
     progressbar : bool, default False
@@ -150,7 +150,8 @@ def evaluate_all_pairs(
             inputs += [array[part] for part in block for array in points.coordinate_arrays]
             inputs += points.coordinate_constants
         if groups is not None:
-            inputs += [groups[block[0]], np.asarray(float(block[0] == block[1]))]
+            inputs += [groups[part] for part in block]
+            inputs.append(np.asarray(float(block[0] == block[1])))
         function = functions.get()
         try:
             return [function(*inputs, *points.constants, *parameters) for parameters in sets]
@@ -160,7 +161,7 @@ def evaluate_all_pairs(
     total = 0.0
     quadratic = None if weights is None else np.zeros(weights.shape[1])
     per_coordinate = np.zeros(dim) if coordinates else None
-    earlier = None if groups is None else np.zeros(groups.shape)
+    earlier = None if groups is None else np.zeros((n, 2))
     with _LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
         results = _in_order(reduce_block, blocks, min(len(blocks), len(copies)))
         for (rows, columns), outputs in zip(blocks, results, strict=True):

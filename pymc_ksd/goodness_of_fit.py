@@ -177,11 +177,11 @@ def ksd_test(
         null = "wild"
     null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
     bandwidth = bandwidth_rule(bandwidth, draws=is_draws, scale=scale)
-    n_bootstrap = _count(n_bootstrap, "n_bootstrap", 1)
+    n_bootstrap = check_count(n_bootstrap, "n_bootstrap", 1)
     points_per_block = (
-        None if points_per_block is None else _count(points_per_block, "points_per_block", 2)
+        None if points_per_block is None else check_count(points_per_block, "points_per_block", 2)
     )
-    block_size = None if block_size is None else _count(block_size, "block_size", 1)
+    block_size = None if block_size is None else check_count(block_size, "block_size", 1)
     score = resolve_score(model, var_names, sample_dims, compile_kwargs)
     check_circular(score, base_kernel)
     if data is None:
@@ -217,6 +217,10 @@ def ksd_test(
         return sample, choose_bandwidths(bandwidth, sample.positions, bandwidth_rng)
 
     if autocorrelation_time is not None:
+        if null != "wild":
+            raise ValueError(
+                f"`autocorrelation_time` belongs to `null` 'wild', but `null` is {null!r}."
+            )
         autocorrelation_time = positive_number(autocorrelation_time, "autocorrelation_time")
     elif null == "wild":
         chains = Draws(points, n_chains, len(points) // n_chains)
@@ -280,18 +284,25 @@ def _check_options(
         )
     if scale not in SCALES:
         raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
-    if not (isinstance(bandwidth, str) and bandwidth in BANDWIDTH_RULES):
-        choose_bandwidths(bandwidth, np.empty((0, 0)), np.random.default_rng(0))
-        if not kernel.takes_bandwidth:
-            raise ValueError(
-                f"`bandwidth` was given, but `kernel` {kernel!r} does not take one from the test."
-            )
+    check_bandwidth(kernel, bandwidth)
     if not (isinstance(alpha, int | float | np.number) and 0 < alpha < 1):
         raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {alpha!r}.")
     return null
 
 
-def _count(value: Any, argument: str, least: int) -> int:
+def check_bandwidth(kernel: Kernel, bandwidth: Any) -> None:
+    """Refuse a bandwidth that is none, or that the kernel would ignore."""
+    if isinstance(bandwidth, str) and bandwidth in BANDWIDTH_RULES:
+        return
+    choose_bandwidths(bandwidth, np.empty((0, 0)), np.random.default_rng(0))
+    if not kernel.takes_bandwidth:
+        raise ValueError(
+            f"`bandwidth` was given, but `kernel` {kernel!r} does not take one from the test."
+        )
+
+
+def check_count(value: Any, argument: str, least: int) -> int:
+    """Return a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"`{argument}` must be an integer, got {type(value).__name__}.")
     if value < least:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +16,7 @@ from pymc_ksd._version import __version__
 from pymc_ksd.sample_data import Variable
 from pymc_ksd.statistics import Outcome
 
-__all__ = ["conclusion", "contributions", "test_dataset"]
+__all__ = ["conclusion", "contribution_name", "contributions", "elements", "test_dataset"]
 
 _RESERVED_DIMS = ("bootstrap", "diagnostic", "chain")
 _RESERVED = (
@@ -28,6 +28,7 @@ _RESERVED = (
     "ksd_per_chain",
     "ess_ksd_per_chain",
     "null_distribution",
+    *_RESERVED_DIMS,
 )
 
 
@@ -64,6 +65,11 @@ def test_dataset(
     return dataset
 
 
+def contribution_name(variable: str) -> str:
+    """Return what a variable's contribution is called, also where a result has that name."""
+    return f"{variable}_contribution" if variable in _RESERVED else variable
+
+
 def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Dataset:
     """Give each variable its part of a vector over unconstrained coordinates.
 
@@ -74,7 +80,7 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
     for variable in variables:
         stop = start + variable.unconstrained_size
         part, start = values[start:stop], stop
-        name = f"{variable.name}_contribution" if variable.name in _RESERVED else variable.name
+        name = contribution_name(variable.name)
         if not variable.elementwise:
             arrays[name] = xr.DataArray(float(part.sum()))
             continue
@@ -85,6 +91,21 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
         coords = {dim: list(variable.coords[dim]) for dim in dims if dim in variable.coords}
         arrays[name] = xr.DataArray(part.reshape(variable.shape), dims=dims, coords=coords)
     return xr.Dataset(arrays)
+
+
+def elements(
+    array: xr.DataArray, skip: str = ""
+) -> Iterator[tuple[dict[Any, Any], dict[Any, int], np.ndarray]]:
+    """Walk the elements of an array with their labels and positions, along all dims but `skip`."""
+    dims = [dim for dim in array.dims if dim != skip]
+    moved = array.transpose(*dims, ...)
+    for index in np.ndindex(*(array.sizes[dim] for dim in dims)):
+        position = dict(zip(dims, index, strict=True))
+        selection = {
+            dim: array[dim].values[at] if dim in array.coords else at
+            for dim, at in position.items()
+        }
+        yield selection, position, moved.values[index]
 
 
 def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:

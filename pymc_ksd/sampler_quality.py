@@ -12,12 +12,19 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_ksd.custom_kernels import get_kernel
-from pymc_ksd.draws import Draws, holds_draws, posterior_dataset, read_draws
+from pymc_ksd.draws import Draws, holds_draws, read_draws
 from pymc_ksd.engine import PairSums, evaluate_all_pairs
-from pymc_ksd.goodness_of_fit import check_circular, check_varies, generator, resolve_score
+from pymc_ksd.goodness_of_fit import (
+    check_bandwidth,
+    check_circular,
+    check_count,
+    check_varies,
+    generator,
+    resolve_score,
+)
 from pymc_ksd.kernels import Kernel
 from pymc_ksd.points import bandwidth_rule, choose_bandwidths, scale_points
-from pymc_ksd.results import attributes, contributions
+from pymc_ksd.results import attributes, contribution_name, contributions
 from pymc_ksd.score import Score
 from pymc_ksd.stein import SteinKernel
 
@@ -33,9 +40,14 @@ class _Measured:
 
     score: Score
     draws: Draws
-    posterior: xr.Dataset
     sums: PairSums
     settings: dict[str, Any]
+
+    @property
+    def chain_coords(self) -> dict[str, Any]:
+        """The chains' labels, where they have some."""
+        posterior = self.draws.posterior
+        return {"chain": posterior["chain"].values} if "chain" in posterior.coords else {}
 
     def chain_values(self, values: np.ndarray) -> np.ndarray:
         """Arrange one number for each draw by chain and draw."""
@@ -50,12 +62,15 @@ def _measure(
     bandwidth: str | float | ArrayLike,
     scale: str | None,
     coordinates: bool,
+    var_names: Sequence[str] | None = None,
     block_size: int | None,
     random_seed: int | np.random.Generator,
     progressbar: bool,
     compile_kwargs: Mapping[str, Any] | None,
 ) -> _Measured:
     base_kernel = get_kernel(kernel)
+    check_bandwidth(base_kernel, bandwidth)
+    block_size = None if block_size is None else check_count(block_size, "block_size", 1)
     score = resolve_score(model, None, None, compile_kwargs)
     check_circular(score, base_kernel)
     if not holds_draws(data):
@@ -63,6 +78,12 @@ def _measure(
             "`data` must hold a sampler's draws: a DataTree or InferenceData with a group "
             "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
             f"{type(data).__name__}."
+        )
+    known = [variable.name for variable in score.variables]
+    unknown = [name for name in var_names or () if name not in known]
+    if unknown:
+        raise ValueError(
+            f"`var_names` must name free variables ({', '.join(known)}), got {', '.join(unknown)}."
         )
     draws = read_draws(score, data, stacklevel=4)
     check_varies(draws.points, score)
@@ -75,11 +96,10 @@ def _measure(
         scaled,
         bandwidths,
         coordinates=coordinates,
-        groups=draws.groups,
+        groups=draws.chain_numbers,
         block_size=block_size,
         progressbar=progressbar,
     )
-    posterior = posterior_dataset(data)
     settings = {
         "target": score.kind,
         "kernel": base_kernel,
@@ -90,7 +110,7 @@ def _measure(
         "dim": score.dim,
         "seed": seed,
     }
-    return _Measured(score, draws, xr.Dataset() if posterior is None else posterior, sums, settings)
+    return _Measured(score, draws, sums, settings)
 
 
 def ksd(
@@ -169,6 +189,7 @@ def ksd(
     >>> bool(measures["mu"].sel(diagnostic="ess_ksd") < 100)
     True
     """
+    names = [var_names] if isinstance(var_names, str) else var_names
     measured = _measure(
         model,
         data,
@@ -176,6 +197,7 @@ def ksd(
         bandwidth=bandwidth,
         scale=scale,
         coordinates=True,
+        var_names=names,
         block_size=block_size,
         random_seed=random_seed,
         progressbar=progressbar,
@@ -184,7 +206,6 @@ def ksd(
     sums, n = measured.sums, len(measured.draws.points)
     total = (sums.off_diagonal + float(sums.diagonal.sum())) / n**2
     chain_v, chain_diagonal = (part[:, -1] for part in _chain_curves(measured))
-    chains = measured.posterior["chain"].values if "chain" in measured.posterior.coords else None
     dataset = xr.Dataset(
         {
             "ksd": np.sqrt(max(total, 0.0)),
@@ -192,27 +213,18 @@ def ksd(
             "ksd_per_chain": ("chain", np.sqrt(np.maximum(chain_v, 0))),
             "ess_ksd_per_chain": ("chain", chain_diagonal / chain_v),
         },
-        coords={} if chains is None else {"chain": chains},
+        coords=measured.chain_coords,
         attrs=attributes(measured.settings),
     )
     assert sums.coordinates is not None
     assert sums.coordinates_diagonal is not None
     variables = measured.score.variables
-    names = [var_names] if isinstance(var_names, str) else var_names
-    if names is not None:
-        known = [variable.name for variable in variables]
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise ValueError(
-                f"`var_names` must name free variables ({', '.join(known)}), got "
-                f"{', '.join(unknown)}."
-            )
     v = contributions(sums.coordinates / n**2, variables)
     diagonal = contributions(sums.coordinates_diagonal / n, variables)
     for variable in variables:
         if names is not None and variable.name not in names:
             continue
-        key = variable.name if variable.name in v else f"{variable.name}_contribution"
+        key = contribution_name(variable.name)
         parts = [
             np.sqrt(v[key]),
             diagonal[key] / v[key],
@@ -279,12 +291,9 @@ def ksd_evolution(
     assert sums.earlier is not None
     steps = np.unique(np.geomspace(1, draws.n_draws, _STEPS).round().astype(int))
     counts = steps * draws.n_chains
-    pooled_v = np.cumsum(sums.diagonal + 2 * sums.earlier.sum(axis=1))[counts - 1] / counts**2
+    pooled_v = np.cumsum(sums.diagonal + 2 * sums.earlier[:, 0])[counts - 1] / counts**2
     pooled_diagonal = np.cumsum(sums.diagonal)[counts - 1] / counts
     chain_v, chain_diagonal = (part[:, steps - 1] for part in _chain_curves(measured))
-    coords: dict[str, Any] = {"n_draws": steps}
-    if "chain" in measured.posterior.coords:
-        coords["chain"] = measured.posterior["chain"].values
     return xr.Dataset(
         {
             "ksd": ("n_draws", np.sqrt(np.maximum(pooled_v, 0))),
@@ -292,7 +301,7 @@ def ksd_evolution(
             "ksd_per_chain": (("chain", "n_draws"), np.sqrt(np.maximum(chain_v, 0))),
             "ess_ksd_per_chain": (("chain", "n_draws"), chain_diagonal / chain_v),
         },
-        coords=coords,
+        coords={"n_draws": steps, **measured.chain_coords},
         attrs=attributes(measured.settings),
     )
 
@@ -301,10 +310,9 @@ def _chain_curves(measured: _Measured) -> tuple[np.ndarray, np.ndarray]:
     """Return V and the mean diagonal after every draw of each chain, shape (chain, draw)."""
     sums, draws = measured.sums, measured.draws
     assert sums.earlier is not None
-    own = sums.earlier[draws.groups.astype(bool)]
     diagonal = measured.chain_values(sums.diagonal)
     counts = np.arange(1, draws.n_draws + 1)
-    v = np.cumsum(diagonal + 2 * measured.chain_values(own), axis=1) / counts**2
+    v = np.cumsum(diagonal + 2 * measured.chain_values(sums.earlier[:, 1]), axis=1) / counts**2
     return v, np.cumsum(diagonal, axis=1) / counts
 
 
@@ -312,11 +320,12 @@ def _ess_bulk(measured: _Measured, name: str, template: xr.DataArray) -> xr.Data
     """Return ArviZ's bulk ESS of a variable in the shape of its contribution."""
     from arviz_stats.base import array_stats
 
-    if name not in measured.posterior:
+    if name not in measured.draws.posterior:
         return xr.full_like(template, np.nan)
-    array = measured.posterior[name].transpose("chain", "draw", ...)
-    values = array.values.reshape(*array.shape[:2], -1)
-    sizes = np.array([array_stats.ess(values[..., j]) for j in range(values.shape[-1])])
-    if template.shape == array.shape[2:]:
+    values = measured.draws.posterior[name].values
+    flat = values.reshape(*values.shape[:2], -1)
+    sizes = np.array([array_stats.ess(flat[..., j]) for j in range(flat.shape[-1])])
+    if template.shape == values.shape[2:]:
         return template.copy(data=sizes.reshape(template.shape))
-    return template.copy(data=np.nanmin(sizes))
+    known = sizes[np.isfinite(sizes)]
+    return xr.full_like(template, known.min() if known.size else np.nan)

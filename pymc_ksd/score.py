@@ -193,12 +193,23 @@ class Score:
         """
         return self.unconstrain_samples(read_samples(data, self.variables))
 
-    def unconstrain_samples(self, samples: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Unconstrain one array of shape (n, *shape) for each variable, checked for the support."""
+    def unconstrain_samples(
+        self, samples: Mapping[str, np.ndarray], *, check: bool = True
+    ) -> np.ndarray:
+        """Unconstrain one array of shape (n, *shape) for each variable.
+
+        Points outside the support are an error, or not finite without `check`.
+        """
         with self._lock:
             points = self._density.unconstrain(samples)
-        self._check_support(points, "lie outside the support of")
+        if check:
+            self._check_support(points, "lie outside the support of")
         return points
+
+    def variable_of(self, column: int) -> Variable:
+        """Return the variable that an unconstrained coordinate belongs to."""
+        stops = np.cumsum([variable.unconstrained_size for variable in self.variables])
+        return self.variables[int(np.searchsorted(stops, column, side="right"))]
 
     def observed_data(self) -> Mapping[str, np.ndarray] | None:
         """Return the model's own data when the score is that of observed variables."""
@@ -245,8 +256,7 @@ class Score:
             return
         rows = np.flatnonzero(bad.any(axis=1))
         column = int(np.flatnonzero(bad[rows[0]])[0])
-        stops = np.cumsum([variable.unconstrained_size for variable in self.variables])
-        variable = self.variables[int(np.searchsorted(stops, column, side="right"))]
+        variable = self.variable_of(column)
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         raise ValueError(
             f"`data`: {len(rows)} of {len(values)} points {problem} {variable.name!r} "

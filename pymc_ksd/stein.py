@@ -75,11 +75,11 @@ class SteinKernel:
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
         `weights`, the multipliers ``v, w`` of rows and columns, shapes (rows, m) and (columns, m);
         with `coordinates`, the scores in standardised coordinates of rows and columns and the
-        matrix M; with `groups`, the rows' membership of shape (rows, groups) and 1 in blocks on
+        matrix M; with `groups`, the numbers of the rows' and columns' groups and 1 in blocks on
         the diagonal, where a pair counts once, else 0; then the kernel's parameters. It returns
         the sum of u over the block, with `weights` the m sums of ``v u w``, with `coordinates` the
-        sum of each coordinate's term, and with `groups` the sums of u over the rows of each group,
-        shape (groups, columns).
+        sum of each coordinate's term, and with `groups` the sums of u over the rows before each
+        column, all of them and those of its own group, shape (2, columns).
         """
         return self._cached(
             ("block", weights, coordinates, groups),
@@ -181,9 +181,12 @@ def reductions(
         inputs += coordinate_inputs
         outputs.append(coordinate_sums)
     if groups:
-        membership, on_diagonal = pt.dmatrix("membership"), pt.dscalar("on_diagonal")
-        inputs += [membership, on_diagonal]
-        outputs.append(pt.dot(membership.T, u - on_diagonal * pt.tril(u)))
+        rows, columns = pt.dvector("rows"), pt.dvector("columns")
+        on_diagonal = pt.dscalar("on_diagonal")
+        inputs += [rows, columns, on_diagonal]
+        upper = u - on_diagonal * pt.tril(u)
+        own = pt.switch(pt.eq(rows[:, None], columns[None, :]), upper, 0.0)
+        outputs.append(pt.stack([upper.sum(axis=0), own.sum(axis=0)]))
     return inputs, outputs
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from pymc_ksd.draws import posterior_dataset
 from pymc_ksd.kernels import Kernel
+from pymc_ksd.results import contribution_name, elements
 from pymc_ksd.sampler_quality import ksd
 from pymc_ksd.score import Score
 
@@ -84,53 +85,64 @@ def ksd_summary(
         compile_kwargs=compile_kwargs,
     )
     posterior = posterior_dataset(data)
-    if posterior is None:  # a nameless DataArray of the only variable
+    assert posterior is not None  # `ksd` has read it
+    if isinstance(data, xr.DataArray):
+        # Of the only variable, whatever the array is called.
         (name,) = (name for name in measures if "diagnostic" in measures[name].dims)
-        posterior = data.to_dataset(name=name)
+        posterior = posterior.rename({next(iter(posterior.data_vars)): name})
     names = [var_names] if isinstance(var_names, str) else var_names
     table = az.summary(posterior, var_names=names, **summary_kwargs)
-    labeller = summary_kwargs.get("labeller")
     round_to = summary_kwargs.get("round_to")
     for column, digits in _DIGITS.items():
-        values = _by_label(measures, posterior, column, labeller)
-        numbers = [values.get(label, np.nan) for label in table.index]
-        table[column] = [_rounded(number, round_to, digits) for number in numbers]
+        numbers = _numbers(measures, posterior, column).sel(_selection(summary_kwargs, posterior))
+        values = _by_label(numbers, summary_kwargs.get("labeller"))
+        table[column] = [
+            _rounded(values[label].pop(0) if values.get(label) else np.nan, round_to, digits)
+            for label in table.index
+        ]
     return table
 
 
-def _by_label(
-    measures: xr.Dataset, posterior: xr.Dataset, diagnostic: str, labeller: Any
-) -> dict[str, float]:
-    """Return one number for each label that ArviZ gives to a row."""
-    from arviz_base.labels import BaseLabeller
-    from arviz_base.sel_utils import xarray_var_iter
+def _selection(summary_kwargs: Mapping[str, Any], posterior: xr.Dataset) -> dict[Any, Any]:
+    coords = summary_kwargs.get("coords") or {}
+    return {dim: labels for dim, labels in coords.items() if dim in posterior.dims}
 
-    labeller = labeller or BaseLabeller()
-    values = {}
+
+def _numbers(measures: xr.Dataset, posterior: xr.Dataset, diagnostic: str) -> xr.Dataset:
+    """Return a diagnostic for every scalar of the posterior, arranged as it is there."""
+    arrays = {}
     for name in posterior.data_vars:
-        key = f"{name}_contribution" if f"{name}_contribution" in measures else str(name)
-        if key not in measures or "diagnostic" not in measures[key].dims:
-            continue
         template = posterior[name].transpose("chain", "draw", ...).isel(chain=0, draw=0, drop=True)
+        key = contribution_name(str(name))
+        if key not in measures or "diagnostic" not in measures[key].dims:
+            arrays[name] = xr.full_like(template, np.nan, dtype=float)
+            continue
         full = measures[key].sel(diagnostic=diagnostic, drop=True)
+        if full.ndim == 0:
+            arrays[name] = xr.full_like(template, float(full), dtype=float)
+            continue
         if set(full.dims) == set(template.dims):
             full = full.transpose(*template.dims)
-        if full.shape == template.shape and not _same_labels(full, template):
-            full = template.copy(data=full.values)
-        full = full.broadcast_like(template).to_dataset(name=name)
-        for _, selection, position, value in xarray_var_iter(full, skip_dims=set()):
-            values[labeller.make_label_flat(name, selection, position)] = float(value)
+        for dim in template.dims:
+            if dim in full.indexes and dim in template.indexes:
+                wanted, given = template.indexes[dim], full.indexes[dim]
+                if given.is_unique and set(wanted) == set(given):
+                    full = full.isel({dim: given.get_indexer(wanted)})
+        arrays[name] = template.astype(float).copy(data=full.values)
+    return xr.Dataset(arrays)
+
+
+def _by_label(numbers: xr.Dataset, labeller: Any) -> dict[str, list[float]]:
+    """Return the numbers for each label that ArviZ gives to a row, in the order of the rows."""
+    from arviz_base.labels import BaseLabeller
+
+    labeller = labeller or BaseLabeller()
+    values: dict[str, list[float]] = {}
+    for name, array in numbers.items():
+        for selection, position, value in elements(array):
+            label = labeller.make_label_flat(name, selection, position)
+            values.setdefault(label, []).append(float(value))
     return values
-
-
-def _same_labels(full: xr.DataArray, template: xr.DataArray) -> bool:
-    """Whether the elements can be told by labels rather than by position."""
-    return all(
-        dim in full.indexes
-        and dim in template.indexes
-        and set(full.indexes[dim]) == set(template.indexes[dim])
-        for dim in template.dims
-    )
 
 
 def _rounded(number: float, round_to: int | str | None, digits: int) -> float:

@@ -36,8 +36,7 @@ def test_read_draws_keeps_chains_apart(model, posterior):
     assert (draws.n_chains, draws.n_draws) == (3, 40)
     np.testing.assert_allclose(draws.chains[..., 0], np.log(posterior["tau"]))
     np.testing.assert_array_equal(draws.chains[..., 1:], posterior["theta"])
-    assert draws.groups.shape == (120, 3)
-    np.testing.assert_array_equal(draws.points[draws.groups[:, 1] == 1], draws.chains[1])
+    np.testing.assert_array_equal(draws.points[draws.chain_numbers == 1], draws.chains[1])
 
 
 def test_read_draws_of_any_container_and_axis_order(model, posterior):
@@ -83,6 +82,57 @@ def test_unconstrained_values_of_other_draws_are_noticed(model, posterior):
     np.testing.assert_array_equal(read_draws(score, mode).points, expected)
     only = with_unconstrained(posterior, stored)["posterior"]
     np.testing.assert_array_equal(read_draws(score, only).points, expected)
+
+
+def test_stale_values_of_one_chain_are_noticed(model, posterior):
+    stored = np.log(posterior["tau"])
+    posterior["tau"][2] = posterior["tau"].values[2, ::-1]  # as if it had been run again
+    score = compile_score(model)
+    with pytest.warns(UserWarning, match="unconstrained values stored in `data` are not those"):
+        draws = read_draws(score, with_unconstrained(posterior, stored))
+    np.testing.assert_allclose(draws.chains[..., 0], np.log(posterior["tau"]))
+
+
+def test_unconstrained_values_beyond_what_the_posterior_can_hold(model, posterior):
+    """A standard deviation of e⁻⁸⁰⁰ is zero in a posterior, and a number in its logarithm."""
+    stored = np.log(posterior["tau"])
+    stored[0, 0] = -800.0
+    posterior["tau"][0, 0] = 0.0
+    draws = read_draws(compile_score(model), with_unconstrained(posterior, stored))
+    np.testing.assert_array_equal(draws.chains[..., 0], stored)
+
+
+def test_draws_without_chains_are_one_chain(model, posterior):
+    score = compile_score(model)
+    one = read_draws(score, posterior.isel(chain=[1]))
+    assert (one.n_chains, one.n_draws) == (1, 40)
+    for data in (posterior.isel(chain=1), posterior.isel(chain=1, drop=True)):
+        np.testing.assert_array_equal(read_draws(score, data).points, one.points)
+        assert ksd_test(score, data, random_seed=0).attrs["null"] == "wild"
+    stacked = posterior.stack(sample=("chain", "draw"))
+    whole = read_draws(score, stacked)
+    np.testing.assert_array_equal(whole.points, read_draws(score, posterior).points)
+    assert ksd_test(score, stacked, random_seed=0).attrs["n_chains"] == 3
+
+
+def test_axes_without_dims_are_told_by_their_numbers():
+    with pm.Model() as model:
+        pm.Normal("t", np.arange(4.0).reshape(2, 2), shape=(2, 2))
+    values = np.random.default_rng(0).normal(size=(2, 30, 2, 2))
+    draws = xr.Dataset({"t": (("chain", "draw", "t_dim_0", "t_dim_1"), values)})
+    score = compile_score(model)
+    turned = draws.transpose("chain", "draw", "t_dim_1", "t_dim_0")
+    np.testing.assert_array_equal(read_draws(score, turned).points, read_draws(score, draws).points)
+
+
+@pytest.mark.parametrize("labels", [["all", 2019], [False, True], [3, 1]], ids=str)
+def test_labels_as_arviz_writes_them(labels):
+    with pm.Model(coords={"k": labels}) as model:
+        pm.Normal("t", [0.0, 5.0], dims="k")
+    values = np.random.default_rng(0).normal([0, 5], size=(2, 30, 2))
+    draws = xr.Dataset({"t": (("chain", "draw", "k"), values)}, coords={"k": np.asarray(labels)})
+    for data in (draws, draws.isel(k=[1, 0])):
+        np.testing.assert_array_equal(read_draws(compile_score(model), data).chains, values)
 
 
 def test_labels_decide_which_element_is_which(model, posterior):
@@ -131,8 +181,13 @@ def test_bad_draws(model, posterior):
         ksd_test(model, posterior.isel(k=[0]))
     with pytest.raises(ValueError, match="`autocorrelation_time` must be positive"):
         ksd_test(model, posterior, autocorrelation_time=-1)
+    with pytest.raises(ValueError, match="belongs to `null` 'wild', but `null` is 'rademacher'"):
+        ksd_test(model, posterior, autocorrelation_time=5, null="rademacher")
     posterior["tau"][2, 0] = -1.0
-    with pytest.raises(ValueError, match=r"outside the support of 'tau'"):
+    with pytest.raises(
+        ValueError,
+        match=r"1 of 120 draws lie outside the support of 'tau', first in chain 7, draw 100\.",
+    ):
         ksd_test(model, posterior)
     with pm.Model() as observed:
         pm.Normal("tau", observed=np.zeros(3))

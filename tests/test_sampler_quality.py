@@ -1,4 +1,5 @@
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 from reference import imq, stein_matrix
@@ -123,6 +124,66 @@ def test_ksd_contributions_carry_dims_and_coords(labelled):
         ksd(model, posterior, var_names="shifted")
 
 
+def test_every_diagnostic_follows_labels_and_axes():
+    """Labels and dims, not positions, decide where a number goes: ess_bulk included."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 200, 2, 3))
+    values[..., 0, 2] = np.repeat(values[:, ::20, 0, 2], 20, axis=1)  # one slow element
+    draws = xr.Dataset(
+        {"t": (("chain", "draw", "k", "j"), values)}, coords={"k": ["a", "b"], "j": [0, 1, 2]}
+    )
+    with pm.Model(coords={"k": ["a", "b"], "j": [0, 1, 2]}) as model:
+        pm.Normal("t", dims=("k", "j"))
+    expected = ksd(model, draws)
+    sizes = expected["t"].sel(diagnostic="ess_bulk")
+    assert sizes.argmin(...) == {"k": 0, "j": 2}
+    assert sizes.sel(k="a", j=2) < 50 < np.sort(sizes.values.ravel())[1]
+    for other in (
+        draws.isel(k=[1, 0]),
+        draws.transpose("chain", "draw", "j", "k"),
+        draws.isel(j=[2, 0, 1]).transpose("j", "k", "draw", "chain"),
+    ):
+        xr.testing.assert_allclose(ksd(model, other)["t"], expected["t"])
+
+
+def test_names_of_results_may_be_names_of_variables(rng):
+    names = ("ksd", "diagnostic", "bootstrap", "x", "x_contribution")
+    with pm.Model() as model:
+        for name in names:
+            pm.Normal(name)
+    draws = xr.Dataset({n: (("chain", "draw"), rng.normal(size=(2, 50))) for n in names})
+    result = ksd(model, draws)
+    for name in names[:3]:
+        assert f"{name}_contribution" in result
+    assert ksd_test(model, draws, random_seed=0)["bootstrap_contribution"].shape == ()
+    assert "x_contribution" in pymc_ksd.ksd_summary(model, draws).index
+
+
+def test_many_short_chains_need_no_table_of_chains(rng):
+    """As many chains as draws, from a sampler of particles."""
+    score = Score.from_callable(lambda x: -x, 1)
+    values = rng.normal(size=(300, 1))
+    draws = xr.Dataset({"x": (("chain", "draw"), values)})
+    with pytest.warns(UserWarning, match="Only 1 draws"):
+        result = ksd(score, draws, scale=None, bandwidth=1.0)
+    u = stein_matrix(imq, values, -values, 1.0).sum(-1)
+    np.testing.assert_allclose(result["ksd"], np.sqrt(u.mean()), rtol=1e-10)
+    np.testing.assert_allclose(result["ksd_per_chain"], np.sqrt(np.diag(u)), rtol=1e-10)
+
+
+def test_ksd_checks_options_before_it_measures(labelled, monkeypatch):
+    model, posterior = labelled
+    monkeypatch.setattr("pymc_ksd.sampler_quality.evaluate_all_pairs", None)
+    for options, message in (
+        ({"var_names": "typo"}, "`var_names` must name free variables"),
+        ({"block_size": 0}, "`block_size` must be at least 1"),
+        ({"bandwidth": "mean"}, "`bandwidth` must be 'auto'"),
+        ({"kernel": pymc_ksd.IMQ(bandwidth=2.0), "bandwidth": 0.1}, "`bandwidth` was given, but"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ksd(model, posterior, **options)
+
+
 def test_ksd_results_round_trip_and_reuse_a_score(labelled, tmp_path, count_compilations):
     model, posterior = labelled
     score = compile_score(model)
@@ -151,6 +212,35 @@ def test_plots_of_sampler_quality_on_every_backend(labelled, backend):
     contributions = pymc_ksd.plot_ksd_contributions(ksd(model, posterior), backend=backend)
     for visual in ("ess_ksd", "ess_bulk", "xlabel", "title"):
         assert visual in contributions.viz.children, visual
+
+
+def test_plot_of_contributions_shows_every_parameter_at_its_place(labelled):
+    model, posterior = labelled
+    measures = ksd(model, posterior)
+    collection = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib")
+    axes = collection.get_target("ess", {})
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels == ["mu", "tau", "theta[A]", "theta[B]", "weights"]
+    heights = axes.get_yticks()
+    dots = next(points.get_offsets() for points in axes.collections if len(points.get_offsets()))
+    places = {label: heights[labels.index(label)] for label in labels}
+    offsets = np.concatenate([points.get_offsets() for points in axes.collections])
+    for label, array in {
+        "mu": measures["mu"],
+        "theta[B]": measures["theta"].sel(school="B"),
+    }.items():
+        for diagnostic in ("ess_ksd", "ess_bulk"):
+            point = [float(array.sel(diagnostic=diagnostic)), places[label]]
+            assert np.isclose(offsets, point).all(axis=1).any(), (label, diagnostic)
+    assert len(dots) == 5
+
+
+def test_plot_of_contributions_without_autocorrelation(rng):
+    score = Score.from_callable(lambda x: -x, 2)
+    with pytest.warns(UserWarning, match="Only 3 draws"):
+        measures = ksd(score, chains(rng.normal(size=(2, 3, 2))))
+    assert np.isnan(measures["x"].sel(diagnostic="ess_bulk")).all()
+    assert pymc_ksd.plot_ksd_contributions(measures, backend="none") is not None
 
 
 def test_plots_of_sampler_quality_check_their_input(labelled):

@@ -163,18 +163,3 @@ def test_warm_up_draws_never_enter(model, score):
     first, second = (ksd_test(score, draws, random_seed=0) for draws in (kept, dropped))
     assert first.attrs["n"] == 200
     assert first["statistic"] == second["statistic"]
-
-
-def test_divergent_draws_are_draws(score):
-    """What the sampler says about its steps changes nothing."""
-    draws = xr.Dataset(
-        {
-            "mu": (("chain", "draw", "k"), np.random.default_rng(0).normal(size=(2, 50, 2))),
-            "sigma": (("chain", "draw"), np.full((2, 50), 2.0)),
-        }
-    )
-    draws["sigma"][:] += np.random.default_rng(1).uniform(size=(2, 50))
-    statistics = xr.Dataset({"diverging": (("chain", "draw"), np.ones((2, 50), dtype=bool))})
-    tree = xr.DataTree.from_dict({"posterior": draws, "sample_stats": statistics})
-    with_flags, without = (ksd_test(score, data, random_seed=0) for data in (tree, draws))
-    assert with_flags["statistic"] == without["statistic"]

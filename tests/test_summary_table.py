@@ -1,9 +1,12 @@
 import arviz as az
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
+import pymc_ksd
 from pymc_ksd import Score, ksd, ksd_summary
+from pymc_ksd.summary_table import _by_label, _numbers
 
 
 def container(posterior):
@@ -38,6 +41,40 @@ def test_ksd_summary_rows_follow_labels_not_positions(labelled):
     np.testing.assert_allclose(turned.loc[table.index, "ksd"], table["ksd"], rtol=1e-10)
 
 
+def test_ksd_summary_with_a_dim_that_has_no_labels(rng):
+    with pm.Model(coords={"k": ["a", "b"]}) as model:
+        model.add_coord("j", length=2)
+        pm.Normal("t", dims=("k", "j"))
+    values = rng.normal(size=(2, 60, 2, 2)) + np.array([[1.0, 0.0], [0.0, 0.0]])
+    draws = xr.Dataset({"t": (("chain", "draw", "k", "j"), values)}, coords={"k": ["a", "b"]})
+    table = ksd_summary(model, draws, round_to="none")
+    turned = ksd_summary(model, draws.isel(k=[1, 0]), round_to="none")
+    np.testing.assert_allclose(turned.loc[table.index, "ksd"], table["ksd"], rtol=1e-10)
+    assert table["ksd"].idxmax() == "t[a, 0]"
+
+
+def test_ksd_summary_of_labels_that_occur_twice(rng):
+    with pm.Model(coords={"k": ["a", "a", "b"]}) as model:
+        pm.Normal("t", dims="k")
+    values = rng.normal([2.0, 0.0, 0.0], 1.0, size=(2, 60, 3))
+    draws = xr.Dataset({"t": (("chain", "draw", "k"), values)}, coords={"k": ["a", "a", "b"]})
+    measures = ksd(model, draws)
+    numbers = measures["t"].sel(diagnostic="ksd").values
+    rows = list(_by_label(_numbers(measures, draws, "ksd"), None).items())
+    assert rows == [("t[a]", [numbers[0], numbers[1]]), ("t[b]", [numbers[2]])]
+    assert pymc_ksd.plot_ksd_contributions(measures, backend="none") is not None
+
+
+def test_ksd_summary_of_a_selection(labelled):
+    model, posterior = labelled
+    whole = ksd_summary(model, posterior, round_to="none")
+    part = ksd_summary(
+        model, posterior, var_names=["theta"], coords={"school": ["B"]}, round_to="none"
+    )
+    assert list(part.index) == ["theta[B]"]
+    assert part["ksd"].item() == whole.loc["theta[B]", "ksd"]
+
+
 def test_ksd_summary_rounds_as_it_is_told(labelled):
     model, posterior = labelled
     exact = ksd_summary(model, posterior, round_to="none").loc["tau"]
@@ -59,7 +96,10 @@ def test_ksd_summary_passes_options_on(labelled):
 
 
 def test_ksd_summary_of_a_nameless_array(rng):
-    draws = xr.DataArray(rng.normal(size=(2, 100)), dims=("chain", "draw"))
-    table = ksd_summary(Score.from_callable(lambda x: -x, 1), draws)
-    assert list(table.index) == ["x"]
-    assert table.loc["x", "ess_ksd"] > 0
+    score = Score.from_callable(lambda x: -x, 1)
+    for name in (None, "other"):
+        draws = xr.DataArray(rng.normal(size=(2, 100)), dims=("chain", "draw"), name=name)
+        table = ksd_summary(score, draws)
+        assert list(table.index) == ["x"]
+        assert table.loc["x", "ess_ksd"] > 0
+        assert ksd(score, draws)["x"].sel(diagnostic="ess_bulk") > 0

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.plots.options import NEUTRAL, REJECTED, as_dataset, collection_options, visual_options
+from pymc_ksd.results import elements
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -83,11 +84,7 @@ def plot_ksd_contributions(
         backend_module = _backend_module(plot_collection)
         target = plot_collection.get_target("ess", {})
         backend_module.yticks(list(heights), labels, target, **options["labels"])
-    worst = int(np.nanargmin(table[:, 0] / table[:, 1]))
-    title = (
-        f"{labels[worst]}: {table[worst, 1]:,.0f} effective draws by autocorrelation, worth "
-        f"{table[worst, 0]:,.0f} exact ones"
-    )
+    title = _title(labels, table)
     texts = {
         "xlabel": (draw.labelled_x, "effective sample size (dot: ess_ksd, bar: ess_bulk)"),
         "title": (draw.labelled_title, title),
@@ -99,20 +96,31 @@ def plot_ksd_contributions(
     return plot_collection
 
 
+def _title(labels: list[str], table: np.ndarray) -> str:
+    """Name the parameter whose draws are worth least."""
+    share = table[:, 0] / table[:, 1]
+    if not np.isfinite(share).any():
+        worst = int(np.argmin(table[:, 0]))
+        return f"{labels[worst]}: its draws are worth {table[worst, 0]:,.0f} exact ones"
+    worst = int(np.nanargmin(share))
+    return (
+        f"{labels[worst]}: {table[worst, 1]:,.0f} effective draws by autocorrelation, worth "
+        f"{table[worst, 0]:,.0f} exact ones"
+    )
+
+
 def _rows(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
     """Return a label and (ess_ksd, ess_bulk) for every parameter."""
     from arviz_base.labels import BaseLabeller
-    from arviz_base.sel_utils import xarray_var_iter
 
-    names = [name for name in measures.data_vars if "diagnostic" in measures[name].dims]
     labeller, labels, rows = BaseLabeller(), [], []
-    for name, selection, position, values in xarray_var_iter(
-        measures[names], skip_dims={"diagnostic"}
-    ):
-        labels.append(labeller.make_label_flat(name, selection, position))
-        row = measures["diagnostic"].values.tolist()
-        values = np.asarray(values)
-        rows.append([values[row.index("ess_ksd")], values[row.index("ess_bulk")]])
+    for name, array in measures.items():
+        if "diagnostic" not in array.dims:
+            continue
+        chosen = array.sel(diagnostic=["ess_ksd", "ess_bulk"])
+        for selection, position, sizes in elements(chosen, skip="diagnostic"):
+            labels.append(labeller.make_label_flat(name, selection, position))
+            rows.append(sizes)
     return labels, np.array(rows)
 
 
