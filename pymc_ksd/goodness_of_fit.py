@@ -68,7 +68,8 @@ def ksd_test(
     data : array_like, mapping, DataFrame, Dataset, DataArray, DataTree or InferenceData, optional
         Independent points: an array with one row a point, or one entry for each variable with
         points along the first axis, on the scale the model is written in. Or a sampler's *draws*:
-        a container with a group ``posterior``, or a dataset with the dims ``chain`` and ``draw``.
+        a container with a group ``posterior``, or a dataset with a dim ``draw`` and, unless it is
+        one chain, ``chain``.
         By default a model without free variables is tested on its own observed data.
     var_names : str or sequence of str, optional
         Test some variables only, see :func:`compile_score`.

@@ -192,7 +192,7 @@ def test_every_container_gives_the_same_answer():
         pm.Normal("x", dims="k")
     rng = np.random.default_rng(0)
     rate, x = rng.exponential(size=50), rng.normal(size=(50, 2))
-    dataset = xr.Dataset({"x": (("k", "draw"), x.T), "rate": ("draw", rate)})
+    dataset = xr.Dataset({"x": (("k", "sample"), x.T), "rate": ("sample", rate)})
     containers = [
         np.column_stack([rate, x]),
         {"x": x, "rate": rate},
@@ -213,7 +213,7 @@ def test_data_array_and_matrix_variable(rng):
         pm.Normal("x", shape=(2, 3))
     values = rng.normal(size=(20, 2, 3))
     plain = ksd_test(model, values, random_seed=0)
-    labelled = ksd_test(model, xr.DataArray(values, dims=("draw", "a", "b")), random_seed=0)
+    labelled = ksd_test(model, xr.DataArray(values, dims=("sample", "a", "b")), random_seed=0)
     flat = ksd_test(model, values.reshape(20, 6), random_seed=0)
     assert plain["statistic"] == labelled["statistic"] == flat["statistic"]
     assert plain["x"].shape == (2, 3)
