@@ -15,7 +15,7 @@ from benchmarks.calibration import rejection_rate
 from benchmarks.count_cases import COUNT_CASES, COUNT_POWER_CASES
 from benchmarks.rates import header, page
 
-REPLICATIONS = 400
+REPLICATIONS = 600
 
 
 def level_table(replications: int) -> list[str]:

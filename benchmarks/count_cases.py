@@ -168,6 +168,19 @@ COUNT_CASES: tuple[CountCase, ...] = (
         stats.poisson(3),
     ),
     _zero_inflated(
+        "ZeroInflatedPoisson(0.7, 8)",
+        lambda **data: pm.ZeroInflatedPoisson("y", psi=exact(0.7), mu=exact(8.0), **data),
+        0.7,
+        stats.poisson(8),
+    ),
+    _table(
+        "HurdlePoisson(0.6, 4)",
+        lambda **data: pm.HurdlePoisson("y", psi=exact(0.6), mu=exact(4.0), **data),
+        np.where(
+            np.arange(40) == 0, 0.4, 0.6 * stats.poisson(4).pmf(np.arange(40)) / -np.expm1(-4)
+        ),
+    ),
+    _zero_inflated(
         "ZeroInflatedBinomial(0.7, 10, 0.3)",
         lambda **data: pm.ZeroInflatedBinomial("y", psi=exact(0.7), n=10, p=exact(0.3), **data),
         0.7,

@@ -6,9 +6,11 @@ every coordinate,
 .. math::
 
     (\mathcal{A} f)(y) = b(y)\, f(y + 1) - d(y)\, f(y), \qquad
-    b(y) = 1\{p(y + 1) > 0\}, \quad d(y) = \frac{p(y - 1)}{p(y)},
+    b(y) = \frac{p(y + 1)}{p(y) + p(y + 1)}, \quad d(y) = \frac{p(y - 1)}{p(y) + p(y - 1)},
 
-has mean zero under :math:`p` for every bounded :math:`f`. Only ratios of probabilities are needed.
+has mean zero under :math:`p` for every bounded :math:`f`, because
+:math:`p(y)\, b(y) = p(y + 1)\, d(y + 1)`. Only ratios of probabilities are needed, and the rates
+stay between 0 and 1 however unlikely a value is.
 """
 
 from __future__ import annotations
@@ -22,25 +24,40 @@ from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.random.basic import MultinomialRV
 from pytensor.tensor.variable import TensorVariable
+from scipy.special import expit
 
-__all__ = ["check_whole", "is_discrete", "lattice_transform", "step_rates"]
+from pymc_ksd.compilation import compile_function
+
+__all__ = ["check_whole", "is_discrete", "lattice_transform", "step_rates", "within_dtype"]
 
 
-class LastCountTransform(Transform):
-    """Leave the last of several counts with a known total out: the others move freely."""
+class OtherCountsTransform(Transform):
+    """Leave one of several counts with a known total out: the others move freely.
 
-    name = "last_count"
+    Parameters
+    ----------
+    reference : int
+        The kind that is left out. Every step of another kind takes one item from it.
+    kinds : int
+        Number of kinds.
+    """
+
+    name = "other_counts"
     ndim_supp = 1
 
+    def __init__(self, reference: int, kinds: int) -> None:
+        self._others = np.delete(np.arange(kinds), reference)
+        self._order = np.argsort([*self._others, reference])
+
     def forward(self, value: TensorVariable, *inputs: Any) -> TensorVariable:
-        """Drop the last count."""
-        return value[..., :-1]
+        """Drop the reference kind's count."""
+        return value[..., self._others]
 
     def backward(self, value: TensorVariable, *inputs: Any) -> TensorVariable:
-        """Put the last count back."""
+        """Put it back."""
         total = pt.as_tensor_variable(inputs[-2])
-        last = (total - value.sum(axis=-1))[..., None]
-        return pt.concatenate([value, last.astype(value.dtype)], axis=-1)
+        rest = (total - value.sum(axis=-1))[..., None]
+        return pt.concatenate([value, rest.astype(value.dtype)], axis=-1)[..., self._order]
 
     def log_jac_det(self, value: TensorVariable, *inputs: Any) -> TensorVariable:
         """Return zeros: probabilities, not densities, are carried over."""
@@ -53,10 +70,17 @@ def is_discrete(rv: TensorVariable) -> bool:
 
 
 def lattice_transform(rv: TensorVariable) -> Transform | None:
-    """Return the way to coordinates that can move one at a time, where there is need of one."""
-    if isinstance(rv.owner.op, MultinomialRV | DirichletMultinomialRV):
-        return LastCountTransform()
-    return None
+    """Return the way to coordinates that can move one at a time, where there is need of one.
+
+    Counts with a known total have one coordinate less than kinds. The kind that is most likely on
+    average is left out: a rare one could not give items to the others.
+    """
+    if not isinstance(rv.owner.op, MultinomialRV | DirichletMultinomialRV):
+        return None
+    shares = np.asarray(compile_function([], rv.owner.inputs[-1])())
+    shares = shares / shares.sum(axis=-1, keepdims=True)
+    kinds = shares.shape[-1]
+    return OtherCountsTransform(int(np.argmax(shares.reshape(-1, kinds).mean(axis=0))), kinds)
 
 
 def check_whole(name: str, values: np.ndarray) -> None:
@@ -73,7 +97,7 @@ def check_whole(name: str, values: np.ndarray) -> None:
 def step_rates(
     log_probability: Callable[[np.ndarray], np.ndarray], points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rates b and d of every coordinate, NaN where a point has no probability.
+    """Return the rates b and d of every coordinate, NaN where the point itself is impossible.
 
     Parameters
     ----------
@@ -92,7 +116,13 @@ def step_rates(
     for coordinate in range(points.shape[1]):
         step = np.zeros(points.shape[1])
         step[coordinate] = 1.0
-        above, below = log_probability(points + step), log_probability(points - step)
-        births[:, coordinate] = np.where(np.isnan(here), np.nan, above > -np.inf)
-        deaths[:, coordinate] = np.exp(below - here)
+        births[:, coordinate] = expit(log_probability(points + step) - here)
+        deaths[:, coordinate] = expit(log_probability(points - step) - here)
     return births, deaths
+
+
+def within_dtype(points: np.ndarray, dtype: str) -> np.ndarray:
+    """Tell which values a number type can hold: 0 and 1 where it is boolean."""
+    kind = np.dtype(dtype)
+    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    return (points >= low) & (points <= high)

@@ -191,7 +191,11 @@ def unconstrained_graph(
     if is_elementwise(transform):
         return forward
     returned = transform.backward(forward, *inputs)
-    close = pt.isclose(returned, value, _ROUND_TRIP_TOLERANCE, _ROUND_TRIP_TOLERANCE)
+    close = (
+        pt.eq(returned, value)
+        if is_discrete(value)
+        else pt.isclose(returned, value, _ROUND_TRIP_TOLERANCE, _ROUND_TRIP_TOLERANCE)
+    )
     axes = sorted(sample_axes)
     inside = close.all(axis=tuple(axis for axis in range(value.ndim) if axis not in axes))
     order = [axes.index(axis) if axis in axes else "x" for axis in range(forward.ndim)]

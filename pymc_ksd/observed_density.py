@@ -19,7 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, inline_inner_graphs
-from pymc_ksd.lattice import check_whole, is_discrete, step_rates
+from pymc_ksd.lattice import check_whole, is_discrete, step_rates, within_dtype
 from pymc_ksd.model_variables import (
     Density,
     check_observed_logp,
@@ -63,8 +63,11 @@ def observed_density(
         counts = ", ".join(str(rv.name) for rv in rvs if is_discrete(rv))
         raise ValueError(
             f"The observed variables are partly discrete ({counts}) and partly continuous: they "
-            "have no common Stein operator. Test them one by one with `var_names`."
+            "have no common Stein operator. Test them one by one with `var_names`; where one "
+            "depends on another, put that in as pm.Data."
         )
+    if any(discrete):
+        _check_independent(rvs)
     length = pt.lscalar("length")
     layouts: list[Layout] = []
     for rv in rvs:
@@ -121,6 +124,19 @@ def _select(model: pm.Model, var_names: Sequence[str] | None) -> list[TensorVari
             f"their marginal density is unknown; missing: {', '.join(needed)}."
         )
     return chosen
+
+
+def _check_independent(rvs: Sequence[TensorVariable]) -> None:
+    """Refuse counts that are parameters of other counts, whose range their steps could leave."""
+    for rv in rvs:
+        above = set(ancestors([rv]))
+        parents = [str(other.name) for other in rvs if other is not rv and other in above]
+        if parents:
+            raise ValueError(
+                f"The observed counts {rv.name!r} depend on the observed counts "
+                f"{', '.join(parents)}. Put those in as pm.Data to test {rv.name!r} given them, "
+                "and test them by themselves with `var_names`."
+            )
 
 
 def _own_data(
@@ -223,9 +239,15 @@ def _rates(
     values = [layout.free_length(graph) for layout, graph in zip(layouts, forward, strict=True)]
     function = compile_function(values, _log_densities(layouts, values, length), compile_kwargs)
 
+    sizes = [int(np.prod(shape, dtype=int)) for shape in shapes]
+    dtypes = [layout.rv.dtype for layout in layouts for _ in range(sizes[layouts.index(layout)])]
+
     def log_probability(points: np.ndarray) -> np.ndarray:
-        terms = _call(function, layouts, shapes, points)
-        total = np.zeros(len(points))
+        held = np.stack(
+            [within_dtype(column, kind) for column, kind in zip(points.T, dtypes, strict=True)], 1
+        )
+        terms = _call(function, layouts, shapes, np.where(held, points, 0.0))
+        total = np.where(held.all(axis=1), 0.0, -np.inf)
         for layout, term in zip(layouts, terms, strict=True):
             total += layout.to_points(np.asarray(term)).reshape(len(points), -1).sum(axis=1)
         return total

@@ -182,12 +182,19 @@ def scale_lattice_points(
     -------
     LatticePoints
     """
-    scaled = scale_points(points, np.zeros(points.shape), scale)
+    constant = (points == points[0]).all(axis=0)
     deviations = np.ones(points.shape[1])
     if scale is not None:
-        deviations = points.std(axis=0, ddof=1)
-    steps = np.ascontiguousarray((scaled.mixing / deviations).T)
-    return LatticePoints(scaled.positions, births, deaths, steps)
+        deviations = np.where(constant, 1.0, points.std(axis=0, ddof=1))
+    # Counts that are all the same have a scale too: the step to the next value.
+    moving = np.flatnonzero(~constant)
+    positions, mixing = np.zeros(points.shape), np.eye(points.shape[1])
+    if moving.size:
+        scaled = scale_points(points[:, moving], np.zeros((len(points), moving.size)), scale)
+        positions[:, moving] = scaled.positions
+        mixing[np.ix_(moving, moving)] = scaled.mixing
+    steps = np.ascontiguousarray((mixing / deviations).T)
+    return LatticePoints(positions, births, deaths, steps)
 
 
 def _correlation_factor(standard: np.ndarray) -> np.ndarray:

@@ -156,8 +156,8 @@ class Score:
         Returns
         -------
         births, deaths : ndarray of shape (n, dim)
-            For each coordinate, 1 where the next value is possible and 0 where it is not, and the
-            probability of the value before over that of the point.
+            For each coordinate, the probability of the value above, or below, over its sum with
+            that of the point.
         """
         points = self._as_points(points)
         if self._density.rates is None:
@@ -248,6 +248,13 @@ class Score:
         """Return the rates at points after making sure that all are possible."""
         births, deaths = self.rates(points)
         self._check_support(deaths, "have no probability, so they lie outside the support of")
+        if not (births.any() or deaths.any()):
+            raise ValueError(
+                f"The variable(s) {', '.join(v.name for v in self.variables)} can make no single "
+                "step up or down from any of the points: the test compares neighbouring values and "
+                "has nothing to compare. Counts with a fixed total, other than a plain Multinomial "
+                "or DirichletMultinomial, have to be written without one of them."
+            )
         return births, deaths
 
     def _check_support(self, values: np.ndarray, problem: str) -> None:

@@ -106,8 +106,16 @@ def run_test(
     if settings.statistic in ("u", "v"):
         return _quadratic_test(settings, points, bandwidths, rng, replicate)
     statistic, error = _mean_and_error(settings, points, bandwidths)
-    p_value, critical, null = normal_test(statistic, error, settings.alpha, settings.n_bootstrap)
-    if settings.null == "parametric":
+    if settings.null != "parametric":
+        if error == 0:
+            raise ValueError(
+                "The terms of the statistic are all equal, so its error cannot be estimated: are "
+                "the points repeated?"
+            )
+        p_value, critical, null = normal_test(
+            statistic, error, settings.alpha, settings.n_bootstrap
+        )
+    else:
         null = _simulate(
             settings, replicate, lambda sample, h: _mean_and_error(settings, sample, h)[0]
         )
@@ -237,9 +245,4 @@ def _mean_and_error(
                 squares += float((u**2).sum())
                 bar.advance(1)
         error = float(np.sqrt(2 * squares / (pairs * count) / pairs / count))
-    if error == 0:
-        raise ValueError(
-            "The terms of the statistic are all equal, so its error cannot be estimated: are the "
-            "points repeated?"
-        )
     return float(terms.mean()), error

@@ -15,6 +15,9 @@ from pymc_ksd.birth_death import BirthDeathKernel
 from pymc_ksd.engine import evaluate_all_pairs, evaluate_matrix, evaluate_pairs
 from pymc_ksd.points import scale_lattice_points
 
+# PyMC 5 builds truncated distributions through a call that PyTensor is about to change.
+pytestmark = pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
+
 KERNELS = {
     "rbf": (RBF(), lambda x, y, h: np.exp(-((x - y) ** 2).sum() / (2 * h**2))),
     "imq": (IMQ(), lambda x, y, h: (1 + ((x - y) ** 2).sum() / h**2) ** -0.5),
@@ -32,7 +35,7 @@ def operator_kernel(probability, kernel, points, steps):
 
     def rates(point, step):
         up, here, down = (probability(point + move) for move in (step, 0 * step, -step))
-        return float(up > 0), down / here
+        return up / (here + up), down / (here + down)
 
     for i, j in itertools.product(range(n), repeat=2):
         x, y = points[i], points[j]
@@ -40,7 +43,7 @@ def operator_kernel(probability, kernel, points, steps):
             step = np.eye(dim)[coordinate]
             (b, d), (c, e) = rates(x, step), rates(y, step)
             s = steps[coordinate]
-            u, v = x * np.diag(steps), y * np.diag(steps)
+            u, v = x @ steps, y @ steps
             terms[i, j, coordinate] = (
                 b * c * kernel(u + s, v + s)
                 - b * e * kernel(u + s, v)
@@ -62,17 +65,18 @@ def test_rates_are_ratios_of_the_probabilities_that_scipy_has(case):
         step = np.zeros(values.shape[1], dtype=int)
         step[coordinate] = 1
         if points.shape[1] < values.shape[1]:
-            step[-1] = -1  # one more of this kind is one less of the last
+            step[-1] = -1  # one more of this kind is one less of the last, the most likely one
         up, here, down = (
             case.probability((values + move * step).reshape(np.shape(data))) for move in (1, 0, -1)
         )
-        np.testing.assert_array_equal(births[:, coordinate], up > 0)
         # PyMC has the root of 2 for the probit in single precision.
         tolerance = 1e-6 if "Probit" in case.name else 1e-9
-        np.testing.assert_allclose(deaths[:, coordinate], down / here, rtol=tolerance, atol=1e-12)
+        expected = up / (here + up), down / (here + down)
+        np.testing.assert_allclose(births[:, coordinate], expected[0], rtol=tolerance, atol=1e-12)
+        np.testing.assert_allclose(deaths[:, coordinate], expected[1], rtol=tolerance, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [None, "std"])
+@pytest.mark.parametrize("scale", [None, "std", "cov"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_all_sums_match_the_operator_written_out(rng, name, scale):
     kernel, slow = KERNELS[name]
@@ -84,6 +88,10 @@ def test_all_sums_match_the_operator_written_out(rng, name, scale):
     score = compile_score(model)
     points = scale_lattice_points(values, *score.checked_rates(values), scale)
     steps = np.eye(2) / (1.0 if scale is None else values.std(axis=0, ddof=1))
+    if scale == "cov":
+        # Whitened: z = C⁻¹ y with C the Cholesky factor of the covariance, pulled to its diagonal.
+        correlation = 15 / 17 * np.corrcoef(values.T) + 2 / 17 * np.eye(2)
+        steps = steps @ np.linalg.inv(np.linalg.cholesky(correlation)).T
     terms = operator_kernel(probability, lambda x, y: slow(x, y, 1.3), values, steps)
     u = terms.sum(axis=-1)
     weights = rng.normal(size=(15, 4))
@@ -191,25 +199,143 @@ def test_contributions_and_dims_of_count_vectors(rng):
     assert ksd_test(multinomial, random_seed=0)["m"].shape == ()
 
 
-def test_values_that_are_all_the_same_are_tested():
-    with pm.Model() as model:
-        pm.Bernoulli("y", 0.5, observed=np.ones(50, dtype=int))
-    assert ksd_test(model, random_seed=0)["p_value"] <= 0.05
+def test_values_that_are_all_the_same_need_the_parametric_null():
+    for probability, rejected in ((0.5, True), (0.01, False)):
+        with pm.Model() as model:
+            pm.Bernoulli("y", probability, observed=np.zeros(50, dtype=int))
+        with pytest.raises(ValueError, match=r"must vary.*`null` 'parametric' can test them"):
+            ksd_test(model)
+        for options in ({}, {"scale": "std"}, {"statistic": "block"}):
+            result = ksd_test(
+                model,
+                null="parametric",
+                n_bootstrap=99,
+                random_seed=0,
+                progressbar=False,
+                **options,
+            )
+            assert (result["p_value"] <= 0.05) == rejected, options
 
 
-def test_other_statistics_nulls_and_scales_of_counts(rng):
-    with pm.Model() as model:
-        pm.Poisson("y", [2.0, 30.0], observed=rng.poisson([2, 30], size=(80, 2)))
-    options = [
-        {"null": "parametric", "n_bootstrap": 19},
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"null": "parametric", "n_bootstrap": 39},
         {"statistic": "block"},
         {"statistic": "linear"},
         {"scale": "std", "kernel": "imq"},
         {"scale": "cov", "statistic": "v"},
         {"bandwidth": [0.5, 2.0]},
-    ]
-    for option in options:
-        assert ksd_test(model, random_seed=3, **option)["p_value"] > 0.01, option
+    ],
+    ids=str,
+)
+def test_other_statistics_nulls_and_scales_of_counts(options):
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        pm.Poisson("y", [2.0, 12.0], observed=rng.poisson([2, 12], size=(120, 2)))
+    wrong = rng.poisson([4, 20], size=(120, 2))
+    assert ksd_test(model, random_seed=3, **options)["p_value"] > 0.02
+    assert ksd_test(model, wrong, random_seed=3, **options)["p_value"] <= 0.05
+
+
+OTHER_MODELS = {
+    "truncated": (
+        lambda data: pm.Truncated("y", pm.Poisson.dist(3.0), lower=1, upper=6, observed=data),
+        lambda rng: (x := rng.poisson(3, 900))[(x >= 1) & (x <= 6)][:300],
+    ),
+    "censored": (
+        lambda data: pm.Censored("y", pm.Poisson.dist(3.0), lower=1, upper=5, observed=data),
+        lambda rng: np.clip(rng.poisson(3, 300), 1, 5),
+    ),
+    "mixture": (
+        lambda data: pm.Mixture(
+            "y", [0.4, 0.6], [pm.Poisson.dist(1.0), pm.Poisson.dist(6.0)], observed=data
+        ),
+        lambda rng: rng.poisson(rng.choice([1, 6], 300, p=[0.4, 0.6])),
+    ),
+    "hurdle": (
+        lambda data: pm.HurdleNegativeBinomial("y", psi=0.6, mu=3.0, alpha=5.0, observed=data),
+        lambda rng: np.where(
+            rng.uniform(size=300) < 0.6,
+            (x := rng.negative_binomial(5, 5 / 8, 3000))[x > 0][:300],
+            0,
+        ),
+    ),
+    "totals of every row": (
+        lambda data: pm.Multinomial("y", np.repeat([4, 9], 150), [0.3, 0.5, 0.2], observed=data),
+        lambda rng: rng.multinomial(np.repeat([4, 9], 150), [0.3, 0.5, 0.2]),
+    ),
+    "unsigned": (
+        lambda data: pm.CustomDist(
+            "y",
+            3.0,
+            logp=lambda v, mu: pm.logp(pm.Poisson.dist(mu), v),
+            dtype="uint8",
+            observed=data.astype("uint8"),
+        ),
+        lambda rng: rng.poisson(3, 300),
+    ),
+    "boolean": (
+        lambda data: pm.CustomDist(
+            "y",
+            0.5,
+            dist=lambda mu, size: pm.Normal.dist(mu, size=size) > 0,
+            observed=data.astype(bool),
+        ),
+        lambda rng: rng.normal(0.5, 1, 300) > 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MODELS)
+def test_other_models_of_counts(name):
+    build, draw = OTHER_MODELS[name]
+    rng = np.random.default_rng(11)
+    data = draw(rng)
+    with pm.Model() as model:
+        build(data)
+    score = compile_score(model)
+    assert ksd_test(score, random_seed=0)["p_value"] > 0.02
+    wrong = rng.permuted(data, axis=1) if data.ndim == 2 else None
+    if name == "boolean":
+        wrong = rng.uniform(size=300) < 0.5
+    elif wrong is None:
+        wrong = np.where(rng.uniform(size=len(data)) < 0.5, data, 3)
+    assert ksd_test(score, wrong, random_seed=0)["p_value"] <= 0.05
+
+
+def test_counts_of_several_sample_dims(rng):
+    with pm.Model(coords={"place": range(20), "day": range(6), "kind": ["a", "b"]}) as model:
+        data = rng.poisson([2, 5], size=(20, 6, 2))
+        pm.Poisson("y", [2.0, 5.0], observed=data, dims=("place", "day", "kind"))
+    result = ksd_test(model, sample_dims=["place", "day"], random_seed=0)
+    assert result.attrs["n"] == 120
+    assert result["y"].dims == ("kind",)
+    assert result["p_value"] > 0.02
+
+
+def test_order_of_kinds_matters_little(rng):
+    """The most likely kind gives and takes, wherever it stands."""
+    shares = np.array([0.3, 0.69, 0.01])
+    data = rng.multinomial(5, [0.42, 0.57, 0.01], 100)
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        with pm.Model() as model:
+            pm.Multinomial("y", 5, shares[order], observed=data[:, order])
+        assert ksd_test(model, random_seed=0)["p_value"] <= 0.01
+
+
+def test_zeros_of_inflated_counts_are_no_reason_to_reject():
+    case = next(case for case in COUNT_CASES if case.name == "ZeroInflatedPoisson(0.7, 8)")
+    rate = rejection_rate(case, replications=40, n_bootstrap=199)
+    assert rate.rejections <= 7
+
+
+def test_rates_stay_bounded_however_unlikely_a_value_is():
+    with pm.Model() as model:
+        pm.Poisson("y", np.asarray(1e-3), observed=[0, 80, 0, 1])
+    births, deaths = compile_score(model).rates(np.array([[0.0], [80.0]]))
+    np.testing.assert_allclose(births[:, 0], [1e-3 / (1 + 1e-3), 1e-3 / (81 + 1e-3)], rtol=1e-9)
+    np.testing.assert_allclose(deaths[:, 0], [0.0, 80 / (80 + 1e-3)], rtol=1e-9)
 
 
 def test_new_counts_and_data_compile_nothing(rng, count_compilations):
@@ -237,6 +363,19 @@ def test_bad_counts(rng):
         pm.Multinomial("m", 3, [0.5, 0.5], observed=[[1, 2], [3, 0]])
     with pytest.raises(ValueError, match=r"1 of 2 points lie outside the support of 'm'"):
         ksd_test(multinomial, [[1, 2], [1, 1]])
+    with pm.Model() as large:
+        pm.Multinomial("m", 10**6, [0.5, 0.5], observed=[[500_000, 500_000]] * 2)
+    with pytest.raises(ValueError, match=r"1 of 2 points lie outside the support of 'm'"):
+        ksd_test(large, [[400_000, 600_000], [400_000, 599_999]])
+    with pm.Model() as gap:
+        pm.Categorical("y", [0.5, 0.0, 0.5], observed=[0, 2, 2, 0])
+    with pytest.raises(ValueError, match="can make no single step up or down"):
+        ksd_test(gap)
+    with pm.Model() as dependent:
+        first = pm.Poisson("a", 2.0, observed=[1, 2, 3])
+        pm.Binomial("b", first, 0.5, observed=[1, 1, 1])
+    with pytest.raises(ValueError, match=r"'b' depend on the observed counts a\. Put those in"):
+        ksd_test(dependent)
     score = compile_score(model)
     with pytest.raises(ValueError, match="are discrete and have no gradient"):
         score(np.zeros((2, 1)))
@@ -253,14 +392,14 @@ def test_bad_counts(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", COUNT_CASES[::3], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", COUNT_CASES[::4], ids=lambda case: case.name)
 def test_counts_keep_the_level(case):
     assert 0.02 <= rejection_rate(case, replications=400).rate <= 0.085
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("index", "least"), [(1, 0.8), (3, 0.6)], ids=["over-dispersed", "more zeros"]
+    ("index", "least"), [(1, 0.8), (3, 0.7)], ids=["over-dispersed", "more zeros"]
 )
 def test_wrong_counts_are_rejected(index, least):
     power = rejection_rate(COUNT_POWER_CASES[index], replications=200)
