@@ -185,8 +185,8 @@ def _report(scale: float, measure: Measurements) -> str:
             [*header("posterior", "rejected, %"), *_rows(nuts_cells)],
             "## Power",
             f"{_runs(powers)} Langevin samplers have a "
-            "bivariate normal target with correlation 0.9 and forget slowly (correlation times "
-            "around 40 draws), so that they bring few independent draws; with steps of 0.2 and "
+            "bivariate normal target with correlation 0.9 and forget slowly (correlation times of "
+            "40 and 75 draws), so that they bring few independent draws; with steps of 0.2 and "
             "0.1 the unadjusted one doubles the narrow direction's variance, or makes it a third "
             "too large. The modes are 3 standard deviations apart. Where one coordinate of d is "
             "wrong, the others are exact. The mean-field optimum is what ADVI converges to: its "
