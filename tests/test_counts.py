@@ -81,7 +81,10 @@ def test_rates_are_ratios_of_the_probabilities_that_scipy_has(case):
 def test_all_sums_match_the_operator_written_out(rng, name, scale):
     kernel, slow = KERNELS[name]
     values = np.column_stack([rng.poisson(2, 15), rng.binomial(4, 0.6, 15)]).astype(float)
-    probability = lambda y: stats.poisson.pmf(y[0], 2) * stats.binom.pmf(y[1], 4, 0.6)  # noqa: E731
+
+    def probability(y):
+        return stats.poisson.pmf(y[0], 2) * stats.binom.pmf(y[1], 4, 0.6)
+
     with pm.Model() as model:
         pm.Poisson("a", np.asarray(2.0), observed=values[:, 0].astype(int))
         pm.Binomial("b", 4, np.asarray(0.6), observed=values[:, 1].astype(int))

@@ -27,9 +27,8 @@ def test_readme_runs_as_printed(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow
-# PyMC calls functions that PyTensor has deprecated.
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # pm.fit calls what PyTensor has deprecated
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # and signatures that will change
 def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     found = run_page("docs/sampler_quality.md", monkeypatch, tmp_path)
     assert found["check"]["p_value"] == pytest.approx(1 / 1001)

@@ -10,9 +10,9 @@ pytestmark = [
     pytest.mark.slow,
     # The centred model diverges, and says so.
     pytest.mark.filterwarnings("ignore::UserWarning:pymc"),
-    # Other packages' farewells to functions they still call.
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    # PyMC, nutpie and pymc-extras call what PyTensor and NumPy are about to change:
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # names that moved
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # call signatures
 ]
 
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])

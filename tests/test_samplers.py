@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pymc as pm
+import pymc_extras
 import pytest
 import xarray as xr
 
@@ -13,9 +14,9 @@ pytestmark = [
     pytest.mark.slow,
     # Few draws of simple samplers: their own advice is not the point here.
     pytest.mark.filterwarnings("ignore::UserWarning:pymc"),
-    # Other packages' farewells to functions they still call.
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    # PyMC, nutpie and pymc-extras call what PyTensor and NumPy are about to change:
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # names that moved
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # call signatures
     # Numba's advice to whoever wrote the code that it compiles.
     pytest.mark.filterwarnings("ignore:.*is faster on contiguous arrays"),
 ]
@@ -40,12 +41,9 @@ def score(model):
 
 
 @pytest.fixture(autouse=True)
-def quiet():
-    logger = logging.getLogger("pymc")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
+def quiet(caplog):
+    """Samplers report every step they assign, which nobody reads here."""
+    caplog.set_level(logging.ERROR, logger="pymc")
 
 
 def stepper(name, **options):
@@ -109,15 +107,15 @@ def variational(method):
 
 
 def pathfinder(model):
-    extras = pytest.importorskip("pymc_extras")
     with model:
-        return extras.fit_pathfinder(num_paths=2, num_draws=400, random_seed=3, progressbar=False)
+        return pymc_extras.fit_pathfinder(
+            num_paths=2, num_draws=400, random_seed=3, progressbar=False
+        )
 
 
 def laplace(model):
-    extras = pytest.importorskip("pymc_extras")
     with model:
-        return extras.fit_laplace(draws=400, random_seed=3, progressbar=False)
+        return pymc_extras.fit_laplace(draws=400, random_seed=3, progressbar=False)
 
 
 APPROXIMATIONS = {
