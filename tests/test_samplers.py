@@ -4,7 +4,6 @@ import logging
 
 import numpy as np
 import pymc as pm
-import pymc_extras
 import pytest
 import xarray as xr
 
@@ -107,6 +106,8 @@ def variational(method):
 
 
 def pathfinder(model):
+    import pymc_extras  # here, where its warnings at import are silenced
+
     with model:
         return pymc_extras.fit_pathfinder(
             num_paths=2, num_draws=400, random_seed=3, progressbar=False
@@ -114,6 +115,8 @@ def pathfinder(model):
 
 
 def laplace(model):
+    import pymc_extras  # here, where its warnings at import are silenced
+
     with model:
         return pymc_extras.fit_laplace(draws=400, random_seed=3, progressbar=False)
 
