@@ -7,7 +7,7 @@ weights stay in the compact form they were drawn in, and blocks of b points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -15,18 +15,28 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from pymc_ksd.points import Points
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
 
-__all__ = ["PairSums", "evaluate_all_pairs", "evaluate_matrix", "evaluate_pairs"]
+__all__ = [
+    "PairSums",
+    "evaluate_all_pairs",
+    "evaluate_conditional",
+    "evaluate_matrix",
+    "evaluate_pairs",
+    "evaluate_witness",
+]
 
 #: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
 _RADIAL_BLOCK = 512
 #: Numbers that one temporary may hold where it has several for every pair.
 _GENERAL_NUMBERS = 4_000_000
+#: The largest allocation that makes glibc raise its threshold for keeping freed memory, nearly.
+_KEPT_BYTES = 31 * 2**20
 #: Compiled functions are shared and work for one caller at a time.
 _LOCK = RLock()
 
@@ -86,7 +96,7 @@ def evaluate_matrix(
     arrays = [np.ascontiguousarray(array[part]) for array in points.arrays]
     with _LOCK:
         values = [
-            stein.matrix()(*arrays, *arrays, *points.constants, *parameters)
+            stein.matrix()[0](*arrays, *arrays, *points.constants, *parameters)
             for parameters in _parameter_sets(stein, bandwidths)
         ]
     result: np.ndarray = np.mean(values, axis=0)
@@ -195,6 +205,132 @@ def evaluate_all_pairs(
     )
 
 
+def evaluate_conditional(
+    stein: SteinKernel,
+    samples: Sequence[Points],
+    bandwidths: np.ndarray,
+    covariates: Sequence[np.ndarray | None],
+    *,
+    rows_of: int = 0,
+    block_size: int | None = None,
+    progressbar: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Sum the Stein kernel times kernels of covariates over all pairs, for many samples at once.
+
+    Parameters
+    ----------
+    stein : SteinKernel
+        The Stein kernel.
+    samples : sequence of Points
+        Samples of n points each, with the same covariates.
+    bandwidths : ndarray
+        One bandwidth, or several whose Stein kernels are averaged.
+    covariates : sequence of ndarray of shape (n, columns), or None
+        For each kernel :math:`\exp(-\|c - c'\|^2 / 2)`, the points' covariates; None for the
+        constant 1.
+    rows_of : int, default 0
+        Number of samples, from the first on, whose sums for each point are wanted.
+    block_size : int, optional
+        Points in a block.
+    progressbar : bool, default False
+        Show a bar when the work is long.
+
+    Returns
+    -------
+    sums : ndarray of shape (samples, kernels)
+        Sums over ordered pairs of different points.
+    rows : ndarray of shape (n, kernels)
+        What each point has part in, added up over the first `rows_of` samples.
+    """
+    n, dim = samples[0].positions.shape
+    size = block_size or default_block_size(stein, dim)
+    sets = _parameter_sets(stein, bandwidths)
+    blocks = list(_upper_triangle(n, size))
+    functions: SimpleQueue[Any] = SimpleQueue()
+    copies = stein.matrix()
+    for function in copies:
+        functions.put(function)
+
+    def reduce_block(block: tuple[slice, slice]) -> tuple[np.ndarray, list[np.ndarray]]:
+        weights = [_covariate_block(c, *block) for c in covariates]
+        sums = np.empty((len(samples), len(covariates)))
+        total = np.zeros([part.stop - part.start for part in block])
+        function = functions.get()
+        try:
+            for index, points in enumerate(samples):
+                inputs = [array[part] for part in block for array in points.arrays]
+                u = np.mean([function(*inputs, *points.constants, *p) for p in sets], axis=0)
+                if block[0] == block[1]:
+                    np.fill_diagonal(u, 0.0)
+                sums[index] = [u.sum() if w is None else np.vdot(w, u) for w in weights]
+                if index < rows_of:
+                    total += u
+        finally:
+            functions.put(function)
+        return sums, [total if w is None else w * total for w in weights]
+
+    sums = np.zeros((len(samples), len(covariates)))
+    rows = np.zeros((n, len(covariates)))
+    with _LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
+        results = _in_order(reduce_block, blocks, min(len(blocks), len(copies)))
+        for (top, left), (parts, totals) in zip(blocks, results, strict=True):
+            times = 1.0 if top == left else 2.0
+            sums += times * parts
+            for index, total in enumerate(totals if rows_of else []):
+                rows[top, index] += total.sum(axis=1)
+                if top != left:
+                    rows[left, index] += total.sum(axis=0)
+            bar.advance((top.stop - top.start) * (left.stop - left.start) * times / 2)
+    _check_finite(sums, stein)
+    return sums, rows
+
+
+def _covariate_block(covariates: np.ndarray | None, rows: slice, columns: slice) -> Any:
+    if covariates is None:
+        return None
+    return np.exp(-0.5 * cdist(covariates[rows], covariates[columns], "sqeuclidean"))
+
+
+def evaluate_witness(
+    stein: SteinKernel,
+    points: Points,
+    bandwidths: np.ndarray,
+    places: np.ndarray,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Return the mean over points of the Stein operator applied to ``k(·, place)``.
+
+    Parameters
+    ----------
+    stein : SteinKernel
+        The Stein kernel.
+    points : Points
+        Points and their scores.
+    bandwidths : ndarray
+        One bandwidth, or several whose kernels are averaged.
+    places : ndarray of shape (places, d)
+        Where the function is wanted.
+    weights : ndarray of shape (n, places)
+        A factor for every point and place.
+
+    Returns
+    -------
+    ndarray of shape (places, d)
+    """
+    sets = _parameter_sets(stein, bandwidths)
+    step = max(1, _GENERAL_NUMBERS // (len(places) * places.shape[1] ** 2))
+    n, total = len(weights), np.zeros(places.shape)
+    with _LOCK:
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            arrays = [array[rows] for array in points.arrays]
+            for parameters in sets:
+                total += stein.witness()(
+                    *arrays, places, weights[rows], *points.constants, *parameters
+                )
+    return total / (n * len(sets))
+
+
 def default_block_size(stein: SteinKernel, dim: int) -> int:
     """Return how many points a block has when the user does not say."""
     numbers = stein.numbers_per_pair(dim)
@@ -209,6 +345,9 @@ def _in_order(
     NumPy lets other threads run while it computes. One thread a core is enough, so the linear
     algebra library is kept from starting more.
     """
+    # Freed at once: the C library of Linux then keeps the memory of freed blocks for the next ones,
+    # where it would return them to the system and ask for them again, at a third of the time.
+    np.empty(_KEPT_BYTES, dtype=np.int8)
     if n_threads == 1:
         yield from map(work, blocks)
         return

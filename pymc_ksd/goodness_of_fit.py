@@ -25,8 +25,9 @@ from pymc_ksd.points import (
     scale_lattice_points,
     scale_points,
 )
+from pymc_ksd.predictive_density import predictive_score
 from pymc_ksd.results import test_dataset
-from pymc_ksd.score import Score, compile_score
+from pymc_ksd.score import Score, compile_score, resolve_model
 from pymc_ksd.statistics import TestSettings, run_test
 from pymc_ksd.stein import SteinKernel
 
@@ -37,6 +38,7 @@ def ksd_test(
     model: pm.Model | Score | None = None,
     data: Any = None,
     *,
+    posterior: Any = None,
     var_names: str | Sequence[str] | None = None,
     sample_dims: str | Sequence[str] | None = None,
     kernel: str | Kernel | Callable[..., Any] | None = None,
@@ -72,6 +74,11 @@ def ksd_test(
         a container with a group ``posterior``, or a dataset with a dim ``draw`` and, unless it is
         one chain, ``chain``.
         By default a model without free variables is tested on its own observed data.
+    posterior : DataTree, InferenceData or Dataset, optional
+        Draws of the posterior. `data` are then new observations of an observed variable, and they
+        are tested against its posterior predictive distribution: the mixture over these draws, of
+        which at most 1,000 are used, evenly spaced. Inputs of new observations are set before, with
+        ``pm.set_data``.
     var_names : str or sequence of str, optional
         Test some variables only, see :func:`compile_score`.
     sample_dims : str or sequence of str, optional
@@ -184,8 +191,13 @@ def ksd_test(
         None if points_per_block is None else check_count(points_per_block, "points_per_block", 2)
     )
     block_size = None if block_size is None else check_count(block_size, "block_size", 1)
-    score = resolve_score(model, var_names, sample_dims, compile_kwargs)
-    check_circular(score, base_kernel)
+    if posterior is None:
+        score = resolve_score(model, var_names, sample_dims, compile_kwargs)
+    else:
+        score = _predictive_score(
+            model, data, posterior, var_names, sample_dims, compile_kwargs, progressbar
+        )
+    check_circular(score.circular, base_kernel)
     if data is None:
         data = score.observed_data()
         if data is None:
@@ -261,6 +273,29 @@ def ksd_test(
     )
 
 
+def _predictive_score(
+    model: Any,
+    data: Any,
+    posterior: Any,
+    var_names: str | Sequence[str] | None,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+    progressbar: bool,
+) -> Score:
+    """Return the score of new observations under the posterior predictive distribution."""
+    if isinstance(model, Score):
+        raise TypeError("`posterior` needs the model itself: `model` is a compiled Score.")
+    if data is None or holds_draws(data):
+        raise ValueError(
+            "`data` must be new observations when `posterior` is given. To check the model on the "
+            "data it was fitted to, use ksd_ppc."
+        )
+    model = resolve_model(model)
+    return predictive_score(
+        model, posterior, var_names, sample_dims, compile_kwargs, progressbar=progressbar
+    )
+
+
 def _scaled(score: Score, points: np.ndarray, scale: str | None) -> Points:
     """Score points, or find their rates, and bring them to the kernel's coordinates."""
     if score.discrete:
@@ -287,9 +322,14 @@ def _check_options(
     if scale not in SCALES:
         raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
     check_bandwidth(kernel, bandwidth)
+    check_alpha(alpha)
+    return null
+
+
+def check_alpha(alpha: Any) -> None:
+    """Refuse a level that is none."""
     if not (isinstance(alpha, int | float | np.number) and 0 < alpha < 1):
         raise ValueError(f"`alpha` must lie strictly between 0 and 1, got {alpha!r}.")
-    return null
 
 
 def check_bandwidth(kernel: Kernel, bandwidth: Any) -> None:
@@ -312,11 +352,11 @@ def check_count(value: Any, argument: str, least: int) -> int:
     return int(value)
 
 
-def check_circular(score: Score, kernel: Kernel) -> None:
+def check_circular(names: Sequence[str], kernel: Kernel) -> None:
     """Refuse kernels that are not periodic for variables on a circle."""
-    if score.circular and kernel.radial:
+    if names and kernel.radial:
         raise ValueError(
-            f"The variable(s) {', '.join(score.circular)} live on a circle, where `kernel` "
+            f"The variable(s) {', '.join(names)} live on a circle, where `kernel` "
             f"{kernel!r} is not periodic: the test would reject true models. Pass a periodic "
             "kernel, see the example of pymc_ksd.General."
         )

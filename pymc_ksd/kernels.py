@@ -104,10 +104,15 @@ class RBF(Kernel):
     RBF() + 0.5 * IMQ(bandwidth=2)
     """
 
+    def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
+        """Return the factor of the squared distance: one product less for every pair."""
+        (h,) = super().parameter_values(bandwidth)
+        return (-0.5 / h**2,)
+
     def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
-        (bandwidth,) = parameters
-        return pt.exp(squared_distance * (-0.5 / bandwidth**2))
+        (factor,) = parameters
+        return pt.exp(squared_distance * factor)
 
 
 class IMQ(Kernel):

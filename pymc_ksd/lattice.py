@@ -69,15 +69,17 @@ def is_discrete(rv: TensorVariable) -> bool:
     return np.dtype(rv.dtype).kind in "iub"
 
 
-def lattice_transform(rv: TensorVariable) -> Transform | None:
+def lattice_transform(rv: TensorVariable, observed: np.ndarray | None = None) -> Transform | None:
     """Return the way to coordinates that can move one at a time, where there is need of one.
 
     Counts with a known total have one coordinate less than kinds. The kind that is most likely on
-    average is left out: a rare one could not give items to the others.
+    average, or most frequent in `observed` values, is left out: a rare one could not give items to
+    the others.
     """
     if not isinstance(rv.owner.op, MultinomialRV | DirichletMultinomialRV):
         return None
-    shares = np.asarray(compile_function([], rv.owner.inputs[-1])())
+    shares = compile_function([], rv.owner.inputs[-1])() if observed is None else observed
+    shares = np.asarray(shares, dtype=np.float64)
     shares = shares / shares.sum(axis=-1, keepdims=True)
     kinds = shares.shape[-1]
     return OtherCountsTransform(int(np.argmax(shares.reshape(-1, kinds).mean(axis=0))), kinds)

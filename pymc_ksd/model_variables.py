@@ -82,6 +82,20 @@ class Density:
     kind: str = "callable"
 
 
+def model_key(model: pm.Model) -> tuple[Any, ...]:
+    """Return what tells a model's densities apart from those it had before it was changed."""
+    return (
+        tuple(id(rv) for rv in model.basic_RVs),
+        tuple(id(potential) for potential in model.potentials),
+        tuple((dim, _length(length)) for dim, length in model.dim_lengths.items()),
+    )
+
+
+def _length(variable: Any) -> int:
+    """Return the length of a dim, which `pm.set_data` may have changed."""
+    return int(variable.get_value() if hasattr(variable, "get_value") else variable.data)
+
+
 def is_elementwise(transform: Any) -> bool:
     """Whether a transform acts on every element by itself."""
     if transform is None:

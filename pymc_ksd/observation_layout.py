@@ -80,12 +80,14 @@ def find_layout(
     length: TensorVariable,
     earlier: Sequence[TensorVariable],
     earlier_layouts: Sequence[Layout],
+    observed: np.ndarray | None = None,
 ) -> Layout:
     """Find the axes that count observations, and let their number be any.
 
-    `earlier` are the variables that this one may depend on, with their layouts.
+    `earlier` are the variables that this one may depend on, with their layouts. Where its
+    parameters have no values yet, shapes and shares are those of the `observed` values.
     """
-    (shape,) = evaluate_shapes([rv])
+    shape = evaluate_shapes([rv])[0] if observed is None else observed.shape
     n_batch = rv.ndim - rv.owner.op.ndim_supp
     axes: tuple[int, ...] = (0,)
     is_single = n_batch == 0
@@ -107,7 +109,7 @@ def find_layout(
             free = change_dist_size(free, (1,), expand=True)
     free.name = rv.name
     if is_discrete(rv):
-        transform = lattice_transform(free)
+        transform = lattice_transform(free, observed)
     else:
         transform = _default_transform(free.owner.op, free)
         check_unconstrained(free, transform, "observed")

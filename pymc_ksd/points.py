@@ -92,19 +92,22 @@ class LatticePoints:
         The points z, centred and scaled.
     births, deaths : ndarray of shape (n, d)
         Rates of steps up and down in every coordinate, see :mod:`pymc_ksd.lattice`.
+    lengths : ndarray of shape (n, d)
+        How long each point's steps are.
     steps : ndarray of shape (d, d)
-        Where one step up in each coordinate leads, one row a coordinate.
+        Where a step of length 1 up in each coordinate leads, one row a coordinate.
     """
 
     positions: np.ndarray
     births: np.ndarray
     deaths: np.ndarray
+    lengths: np.ndarray
     steps: np.ndarray
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What a Stein kernel takes of every point."""
-        return self.positions, self.births, self.deaths
+        return self.positions, self.births, self.deaths, self.lengths
 
     @property
     def constants(self) -> tuple[np.ndarray, ...]:
@@ -194,7 +197,7 @@ def scale_lattice_points(
         positions[:, moving] = scaled.positions
         mixing[np.ix_(moving, moving)] = scaled.mixing
     steps = np.ascontiguousarray((mixing / deviations).T)
-    return LatticePoints(positions, births, deaths, steps)
+    return LatticePoints(positions, births, deaths, np.ones(points.shape), steps)
 
 
 def _correlation_factor(standard: np.ndarray) -> np.ndarray:

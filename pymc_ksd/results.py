@@ -13,12 +13,23 @@ import pytensor
 import xarray as xr
 
 from pymc_ksd._version import __version__
+from pymc_ksd.observation_places import Places
 from pymc_ksd.sample_data import Variable
 from pymc_ksd.statistics import Outcome
 
-__all__ = ["conclusion", "contribution_name", "contributions", "elements", "test_dataset"]
+__all__ = [
+    "at_places",
+    "conclusion",
+    "contribution_name",
+    "contributions",
+    "elements",
+    "test_dataset",
+]
 
-_RESERVED_DIMS = ("bootstrap", "diagnostic", "chain")
+_RESERVED_DIMS = (
+    *("bootstrap", "diagnostic", "chain"),
+    *("sample", "comparison", "residual", "bound", "covariate", "position", "level", "variable"),
+)
 _RESERVED = (
     "statistic",
     "p_value",
@@ -28,6 +39,10 @@ _RESERVED = (
     "ksd_per_chain",
     "ess_ksd_per_chain",
     "null_distribution",
+    *("observed", "replicated", "comparison_p_value", "comparison_excess"),
+    "observed_statistic",
+    *("replicated_statistic", "contributions_of", "residual_value", "witness", "witness_band"),
+    *("covariate_value", "covariate_witness", "covariate_witness_band"),
     *_RESERVED_DIMS,
 )
 
@@ -93,6 +108,18 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
     return xr.Dataset(arrays)
 
 
+def at_places(values: np.ndarray, places: Places) -> xr.Dataset:
+    """Give each observation's number the variable's own name, dims and labels."""
+    dims = tuple(f"{dim}_" if dim in _RESERVED_DIMS else dim for dim in places.dims)
+    coords = {
+        dim: list(places.coords[own])
+        for dim, own in zip(dims, places.dims, strict=True)
+        if own in places.coords
+    }
+    name = contribution_name(places.name)
+    return xr.Dataset({name: xr.DataArray(places.spread(values), dims=dims, coords=coords)})
+
+
 def elements(
     array: xr.DataArray, skip: str = ""
 ) -> Iterator[tuple[dict[Any, Any], dict[Any, int], np.ndarray]]:
@@ -138,11 +165,13 @@ def _plain(value: Any) -> Any:
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
-    what = (
-        "the draws do not come from the posterior"
-        if result.attrs.get("target") == "posterior"
-        else "the data do not come from the model"
-    )
+    what = {
+        "posterior": "the draws do not come from the posterior",
+        "predictive": "the new data do not come from the posterior predictive distribution",
+    }.get(result.attrs.get("target", ""), "the data do not come from the model")
+    if result.attrs.get("target") == "fitted":
+        found = "does not explain" if p_value <= alpha else "may explain"
+        return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."
     if p_value <= alpha:
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."

@@ -72,7 +72,7 @@ def _measure(
     check_bandwidth(base_kernel, bandwidth)
     block_size = None if block_size is None else check_count(block_size, "block_size", 1)
     score = resolve_score(model, None, None, compile_kwargs)
-    check_circular(score, base_kernel)
+    check_circular(score.circular, base_kernel)
     if not holds_draws(data):
         raise TypeError(
             "`data` must hold a sampler's draws: a DataTree or InferenceData with a group "

@@ -12,11 +12,11 @@ import pymc as pm
 
 from pymc_ksd.compilation import compile_key
 from pymc_ksd.free_density import free_density
-from pymc_ksd.model_variables import Density
+from pymc_ksd.model_variables import Density, model_key
 from pymc_ksd.observed_density import observed_density
 from pymc_ksd.sample_data import Variable, read_samples
 
-__all__ = ["Score", "compile_score"]
+__all__ = ["Score", "compile_score", "resolve_model"]
 
 _scores: WeakKeyDictionary[pm.Model, dict[Any, Score]] = WeakKeyDictionary()
 
@@ -327,15 +327,13 @@ def compile_score(
     >>> score(points).ravel()
     array([ 0., -1., -3.])
     """
-    model = _resolve_model(model)
+    model = resolve_model(model)
     names = [var_names] if isinstance(var_names, str) else var_names
     if names is not None and not len(names):
         raise ValueError("`var_names` must name at least one variable, got none.")
     dims = [sample_dims] if isinstance(sample_dims, str) else sample_dims
     key = (
-        tuple(id(rv) for rv in model.basic_RVs),
-        tuple(id(potential) for potential in model.potentials),
-        tuple((dim, _length(length)) for dim, length in model.dim_lengths.items()),
+        model_key(model),
         None if names is None else tuple(names),
         None if dims is None else tuple(dims),
         compile_key(compile_kwargs),
@@ -357,12 +355,8 @@ def compile_score(
     return kept[key]
 
 
-def _length(variable: Any) -> int:
-    """Return the length of a dim, which `pm.set_data` may have changed."""
-    return int(variable.get_value() if hasattr(variable, "get_value") else variable.data)
-
-
-def _resolve_model(model: Any) -> pm.Model:
+def resolve_model(model: Any) -> pm.Model:
+    """Return the model that was given, or the one whose context is active."""
     if model is None:
         try:
             return pm.modelcontext(None)

@@ -93,9 +93,20 @@ class SteinKernel:
         """
         return self._cached("own coordinates", self._build_own_coordinates)
 
-    def matrix(self) -> Any:
-        """Return the function ``(x, s, y, t, *parameters) -> u`` of a block, rows × columns."""
-        return self._cached("matrix", self._build_matrix)
+    def matrix(self) -> list[Any]:
+        """Return the function ``(x, s, y, t, *parameters) -> u`` of a block, rows × columns.
+
+        There is a copy for each core, see :meth:`block`.
+        """
+        return self._cached("matrix", lambda: self._copies(self._build_matrix()))
+
+    def witness(self) -> Any:
+        r"""Return the function ``(x, s, y, w, *parameters) -> f`` for the witness at places y.
+
+        It is the sum over points of :math:`w (s\, k(x, y) + \nabla_x k(x, y))`, shape
+        (places, d), for weights w of shape (points, places).
+        """
+        return self._cached("witness", self._build_witness)
 
     def _cached(self, kind: Any, build: Any) -> Any:
         key = (type(self), self.kernel.structure, kind, compile_key(self.compile_kwargs))
@@ -148,6 +159,14 @@ class SteinKernel:
         parameters = self._parameters()
         u = _block_stein(self.kernel, x, s, y, t, parameters).total
         return self._compile([x, s, y, t, *parameters], u)
+
+    def _build_witness(self) -> Any:
+        x, s, y, w = (pt.dmatrix(name) for name in "xsyw")
+        parameters = self._parameters()
+        points, places = x[:, None, :], y[None, :, :]
+        value, gradient, _, _ = _full_derivatives(self.kernel, points, places, parameters)
+        f = pt.sum(w[:, :, None] * (s[:, None, :] * value[:, :, None] + gradient), axis=0)
+        return self._compile([x, s, y, w, *parameters], f)
 
     def _build_block(self, weights: bool, coordinates: bool, groups: bool) -> Any:
         x, s, y, t = (pt.dmatrix(name) for name in "xsyt")

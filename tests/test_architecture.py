@@ -18,33 +18,53 @@ ORDER = [
     "model_variables",
     "free_density",
     "observation_layout",
+    "observation_functions",
     "observed_density",
+    "observation_places",
+    "fitted_density",
     "score",
     "draws",
+    "posterior_given",
+    "predictive_density",
     "kernels",
     "custom_kernels",
     "points",
+    "covariates",
+    "residuals",
     "stein",
     "birth_death",
     "engine",
+    "witness",
     "nulls",
     "statistics",
     "results",
     "goodness_of_fit",
     "sampler_quality",
     "summary_table",
+    "predictive_check",
     "plots.options",
     "plots.null_distribution",
     "plots.evolution",
     "plots.contributions",
+    "plots.predictive",
+    "plots.witness",
     "plots",
     "demonstration",
     "__main__",
     "__init__",
 ]
-PLOTS = {"plots.null_distribution", "plots.evolution", "plots.contributions"}
+PLOTS = {"plots.null_distribution", "plots.evolution", "plots.contributions"} | {
+    "plots.predictive",
+    "plots.witness",
+}
 MODELS = {"free_density", "lattice", "model_variables", "observation_layout"} | {
+    "observation_functions",
     "observed_density",
+    "observation_places",
+    "fitted_density",
+    "posterior_given",
+    "predictive_density",
+    "covariates",
     "score",
 }
 
@@ -84,12 +104,13 @@ def test_imports_point_one_way(name, path):
             "pymc",
             MODELS
             | {"results", "goodness_of_fit", "sampler_quality", "summary_table"}
+            | {"predictive_check"}
             | {"demonstration", "__init__"},
         ),
         (
             "xarray",
             {"sample_data", "draws", "results", "goodness_of_fit", "sampler_quality"}
-            | {"summary_table", "demonstration", "plots.options", *PLOTS},
+            | {"predictive_check", "summary_table", "demonstration", "plots.options", *PLOTS},
         ),
         ("arviz_plots", PLOTS),
         ("rich", {"progress", "demonstration"}),

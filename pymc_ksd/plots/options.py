@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "REJECTED",
     "as_dataset",
     "collection_options",
+    "one_variable",
     "visual_options",
 ]
 
@@ -26,6 +28,23 @@ CHAIN = "#9fb6cd"
 def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
     """Return a result as a Dataset, also when it comes back as a group of inference data."""
     return result.to_dataset() if isinstance(result, xr.DataTree) else result
+
+
+def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Dataset:
+    """Return a predictive check of one observed variable, by default the one that fits worst."""
+    check = as_dataset(check)
+    if "observed" not in check or "replicated" not in check or "variable" not in check.coords:
+        raise ValueError(
+            "`check` must be a dataset from ksd_ppc; it has no variables 'observed' and "
+            "'replicated'."
+        )
+    names = [str(name) for name in check["variable"].values.reshape(-1)]
+    if variable is not None and variable not in names:
+        raise ValueError(f"`variable` must be one of {', '.join(names)}, got {variable!r}.")
+    if "variable" not in check.dims:
+        return check
+    worst = names[int(np.argmin(check["p_value"].values))]
+    return check.sel(variable=variable or worst)
 
 
 def visual_options(visuals: Mapping[Any, Any] | None, known: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,279 @@
+r"""What observations of a fitted model may be compared by, beside their residuals.
+
+A kernel :math:`\exp(-\|c - c'\|^2 / 2)` of covariates lets the discrepancy see residuals that
+depend on them. Its bandwidth is short, a third of the median distance: residuals have mean zero
+over all observations, so only a local comparison shows where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_ksd.fitted_density import FittedDensity
+from pymc_ksd.points import median_distance
+
+__all__ = ["Column", "Comparison", "find_comparisons"]
+
+#: Bandwidth of the kernel in median distances between observations.
+_SHORT = 1 / 3
+#: Distance between different labels in bandwidths: they are not compared at all.
+_LABEL_DISTANCE = 6.0
+#: Most columns that are compared by together, and at all unless a user asks for them.
+_MOST_TOGETHER, _MOST = 3, 12
+
+
+@dataclass(frozen=True)
+class Column:
+    """One covariate.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in results.
+    values : ndarray of shape (n,)
+        A number for every observation.
+    labels : bool
+        Whether the numbers are labels of groups, without order.
+    """
+
+    name: str
+    values: np.ndarray
+    labels: bool = False
+
+    def scaled(self) -> np.ndarray:
+        """Return the column in units in which columns can be compared."""
+        if self.labels:
+            return _LABEL_DISTANCE * self.values
+        return self.values / self.values.std()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Covariates by which observations are compared together; none to compare all with all."""
+
+    name: str
+    columns: list[Column]
+
+    def in_bandwidths(self, rng: np.random.Generator) -> np.ndarray | None:
+        """Return the covariates in bandwidths of their kernel, shape (n, columns)."""
+        if not self.columns:
+            return None
+        numbers = [column.scaled() for column in self.columns if not column.labels]
+        labels = [column.scaled() for column in self.columns if column.labels]
+        if numbers:
+            table = np.stack(numbers, axis=1)
+            numbers = list((table / (_SHORT * median_distance(table, rng))).T)
+        return np.stack([*numbers, *labels], axis=1)
+
+
+def find_comparisons(
+    model: pm.Model, density: FittedDensity, given: Sequence[Any], covariates: Any
+) -> list[Comparison]:
+    """Return what observations are compared by: always nothing first, then covariates.
+
+    Parameters
+    ----------
+    model : pm.Model
+        The model.
+    density : FittedDensity
+        The observed variable.
+    given : sequence of tuple of ndarray
+        Draws of the free variables.
+    covariates : "auto", None or anything that :func:`user_columns` reads
+        With ``"auto"``, the inputs in the variable's graph and its distribution's parameters.
+
+    Returns
+    -------
+    list of Comparison
+    """
+    found = [Comparison("residuals", [])]
+    if covariates is None:
+        return found
+    places = density.places
+    if not (isinstance(covariates, str) and covariates == "auto"):
+        columns = user_columns(model, covariates, places.name, places.numbers)
+        return found + _grouped("covariates", columns, len(columns))
+    inputs = columns_of_inputs(density.rv, places.numbers)
+    parameters = [density.parameters(*values) for values in given]
+    columns = []
+    for name in parameters[0]:
+        mean = np.mean([table[name] for table in parameters], axis=0)
+        columns += columns_of_table(name, mean)
+    if len(columns) == len(inputs) == 1 and not inputs[0].labels:
+        # Where the parameter is a straight line in the only input, it is the same comparison.
+        correlation = np.corrcoef(columns[0].values, inputs[0].values)[0, 1]
+        columns = columns if abs(correlation) < 1 - 1e-9 else []
+    return found + _grouped("parameters", columns) + _grouped("inputs", inputs)
+
+
+def _grouped(name: str, columns: list[Column], most: int = _MOST) -> list[Comparison]:
+    """Compare by a few columns together, by many one by one, by very many not at all."""
+    if not columns or len(columns) > most:
+        return []
+    if len(columns) <= _MOST_TOGETHER:
+        return [Comparison(name, columns)]
+    return [Comparison(f"{name}: {column.name}", [column]) for column in columns]
+
+
+def columns_of_table(name: str, values: Any, labels: bool = False) -> list[Column]:
+    """Return the columns of an array with one row for each observation, as far as they vary."""
+    table = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+    names = [name] if table.shape[1] == 1 else [f"{name}[{i}]" for i in range(table.shape[1])]
+    varies = np.ptp(table, axis=0) > 1e-12 * np.abs(table).max(axis=0, initial=0.0)
+    return [
+        Column(label, column, labels)
+        for label, column, moves in zip(names, table.T, varies, strict=True)
+        if moves
+    ]
+
+
+def columns_of_inputs(rv: TensorVariable, places: np.ndarray) -> list[Column]:
+    """Return the numbers in a variable's graph that come with every observation.
+
+    Parameters
+    ----------
+    rv : TensorVariable
+        The observed variable.
+    places : ndarray of int
+        For every place of an observation in the model, its number, or -1 where it is missing.
+
+    Returns
+    -------
+    list of Column
+        Without repetitions; arrays by which others are indexed are labels.
+    """
+    nodes = list(ancestors(rv.owner.inputs))
+    indices = set()
+    for node in nodes:
+        # One class in PyTensor 3, two in PyTensor 2.
+        if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
+            indices |= set(ancestors(node.owner.inputs[1:]))
+    columns: list[Column] = []
+    for node in nodes:
+        if isinstance(node, Constant):
+            value = node.data
+        elif isinstance(node, SharedVariable):
+            value = node.get_value(borrow=True)
+        else:
+            continue
+        is_table = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+        if is_table and value.shape[: places.ndim] == places.shape:
+            name = node.name or f"input {len(columns)}"
+            is_index = node in indices and value.dtype.kind in "iu"
+            columns += columns_of_table(str(name), in_order(value, places), is_index)
+    different: dict[bytes, Column] = {}
+    for column in columns:
+        different.setdefault(column.values.tobytes(), column)
+    return list(different.values())
+
+
+def in_order(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return one row for every observation from an array arranged as the model has them."""
+    flat = places.ravel()
+    rows = np.flatnonzero(flat >= 0)
+    table = values.reshape(flat.size, -1)
+    ordered: np.ndarray = table[rows[np.argsort(flat[rows])]]
+    return ordered
+
+
+def user_columns(model: pm.Model, covariates: Any, name: str, places: np.ndarray) -> list[Column]:
+    """Return the columns that a user asked for.
+
+    Parameters
+    ----------
+    model : pm.Model
+        The model, whose data can be named.
+    covariates : array_like, Series, DataFrame, str, sequence of str or mapping
+        The covariates, or one entry for each observed variable.
+    name : str
+        The observed variable.
+    places : ndarray of int
+        Where its observations are, see :func:`columns_of_inputs`.
+
+    Returns
+    -------
+    list of Column
+    """
+    if isinstance(covariates, Mapping):
+        if name not in covariates:
+            raise ValueError(
+                f"`covariates` must have an entry for the observed variable {name!r}, got "
+                f"{', '.join(map(str, covariates))}."
+            )
+        covariates = covariates[name]
+        if covariates is None:
+            return []
+    if isinstance(covariates, str):
+        covariates = [covariates]
+    if isinstance(covariates, pd.Series):
+        covariates = covariates.to_frame(covariates.name or "covariate")
+    if isinstance(covariates, pd.DataFrame):
+        parts: list[tuple[str, Any]] = [(str(key), covariates[key]) for key in covariates.columns]
+    elif _are_names(covariates):
+        parts = [(str(key), _model_data(model, key)) for key in covariates]
+    else:
+        parts = [("covariate", covariates)]
+    columns: list[Column] = []
+    for key, values in parts:
+        columns += _read_column(key, values, name, places)
+    if not columns:
+        raise ValueError("`covariates` must vary between observations, but none does.")
+    return columns
+
+
+def _are_names(covariates: Any) -> bool:
+    return (
+        isinstance(covariates, list | tuple)
+        and len(covariates) > 0
+        and all(isinstance(key, str) for key in covariates)
+    )
+
+
+def _model_data(model: pm.Model, key: str) -> np.ndarray:
+    variable = model.named_vars.get(key)
+    if isinstance(variable, SharedVariable):
+        return np.asarray(variable.get_value())
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    known = [v.name for v in model.data_vars]
+    raise ValueError(
+        f"`covariates` must name data of the model ({', '.join(known) or 'it has none'}), got "
+        f"{key!r}."
+    )
+
+
+def _read_column(key: str, values: Any, name: str, places: np.ndarray) -> list[Column]:
+    if isinstance(values, pd.Series) and not pd.api.types.is_numeric_dtype(values):
+        codes, _ = pd.factorize(values, use_na_sentinel=False)
+        array, labels = codes.astype(np.float64), True
+    else:
+        try:
+            array, labels = np.asarray(values, dtype=np.float64), False
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"`covariates` must hold numbers, or labels in a DataFrame, but {key!r} does not."
+            ) from error
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"`covariates` must be finite, but {np.count_nonzero(~np.isfinite(array))} value(s) of "
+            f"{key!r} are not."
+        )
+    n = np.count_nonzero(places >= 0)
+    if array.shape[: places.ndim] == places.shape:
+        array = in_order(array, places)
+    elif array.ndim not in (1, 2) or len(array) != n:
+        raise ValueError(
+            f"`covariates` must have one row for each of the {n} observations of {name!r}, but "
+            f"{key!r} has shape {array.shape}."
+        )
+    return columns_of_table(key, array, labels)

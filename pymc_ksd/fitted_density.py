@@ -1,0 +1,327 @@
+"""The density of an observed variable given the free ones, evaluated draw by draw.
+
+Free variables are inputs of all functions, so nothing is compiled for another draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.distribution import PartialObservedRV, SymbolicRandomVariable
+from pytensor.graph.replace import clone_replace, graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_ksd.compilation import compile_function, compile_key
+from pymc_ksd.lattice import is_discrete, step_rates
+from pymc_ksd.model_variables import (
+    check_observed_logp,
+    describe,
+    evaluate_shapes,
+    is_circular,
+    model_key,
+)
+from pymc_ksd.observation_functions import (
+    compile_log_probability,
+    compile_sampler,
+    compile_score_function,
+    compile_unconstrain,
+)
+from pymc_ksd.observation_layout import Layout, find_layout, point_dims
+from pymc_ksd.observation_places import Places, find_places
+from pymc_ksd.sample_data import Variable
+
+__all__ = ["FittedDensity", "fitted_density", "observed_variables"]
+
+_densities: WeakKeyDictionary[pm.Model, dict[Any, FittedDensity]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class FittedDensity:
+    """Observations of one variable and their density for any values of the free variables.
+
+    Attributes
+    ----------
+    variable : Variable
+        One observation.
+    rv : TensorVariable
+        The variable as a graph of the free ones.
+    given : tuple of str
+        The free variables that it depends on. Their values, in this order, are the last arguments
+        of all functions.
+    discrete : bool
+        Whether observations are counts.
+    circular : tuple of str
+        The variable's name if it lives on a circle.
+    places : Places
+        Where observations are in the model.
+    data : callable
+        Returns the model's own observations, shape (n, *shape).
+    simulate : callable
+        ``(n, rng, *given)`` draws observations.
+    unconstrain : callable
+        ``(observations, *given)`` maps them to points of shape (n, d).
+    log_density : callable
+        ``(points, *given)`` gives their log densities, shape (n,), and, unless they are counts,
+        scores, shape (n, d), else None.
+    parameters : callable
+        ``(*given)`` gives the distribution's own parameters by name, shape (n, columns) each, as
+        far as they differ between observations.
+    """
+
+    variable: Variable
+    rv: TensorVariable
+    given: tuple[str, ...]
+    discrete: bool
+    circular: tuple[str, ...]
+    places: Places
+    data: Callable[[], np.ndarray]
+    simulate: Callable[..., np.ndarray]
+    unconstrain: Callable[..., np.ndarray]
+    log_density: Callable[..., tuple[np.ndarray, np.ndarray | None]]
+    parameters: Callable[..., dict[str, np.ndarray]]
+
+    def operator(self, points: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return what the Stein operator takes: scores, or the rates of steps up and down."""
+        if self.discrete:
+            return step_rates(lambda moved: self.log_density(moved, *given)[0], points)
+        _, scores = self.log_density(points, *given)
+        return (np.asarray(scores),)
+
+
+def observed_variables(
+    model: pm.Model, var_names: str | Sequence[str] | None
+) -> list[TensorVariable]:
+    """Return the observed variables with these names, all by default.
+
+    A variable with missing values has a part that is observed, ``y_observed``; it can be called by
+    its own name too.
+    """
+    known = {str(rv.name): rv for rv in model.observed_RVs}
+    if not known:
+        raise ValueError("`model` has no observed variables, so there is nothing to check.")
+    if var_names is None:
+        return list(known.values())
+    names = [var_names] if isinstance(var_names, str) else list(var_names)
+    if not names:
+        raise ValueError("`var_names` must name at least one variable, got none.")
+    names = [f"{name}_observed" if f"{name}_observed" in known else name for name in names]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"`var_names` must name observed variables ({', '.join(known)}), got "
+            f"{', '.join(unknown)}."
+        )
+    return [rv for name, rv in known.items() if name in names]
+
+
+def fitted_density(
+    model: pm.Model,
+    rv: TensorVariable,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> FittedDensity:
+    """Return the density of one observed variable given the free variables.
+
+    It is kept as long as the model, see :func:`pymc_ksd.compile_score`.
+    """
+    dims = [sample_dims] if isinstance(sample_dims, str) else sample_dims
+    key = (
+        model_key(model),
+        rv.name,
+        evaluate_shapes([rv])[0],
+        None if dims is None else tuple(dims),
+        compile_key(compile_kwargs),
+    )
+    kept = _densities.setdefault(model, {})
+    if key not in kept:
+        kept[key] = _build(model, rv, dims, compile_kwargs)
+    return kept[key]
+
+
+def _build(
+    model: pm.Model,
+    rv: TensorVariable,
+    sample_dims: Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> FittedDensity:
+    name, whole, observed = _whole(model, rv)
+    check_observed_logp(whole)
+    _check_sample(model, whole, name, observed.shape, sample_dims)
+    above = set(ancestors([whole]))
+    free = [variable for variable in model.free_RVs if variable in above]
+    inputs = [variable.type(name=str(variable.name)) for variable in free]
+    replacements = dict(zip(free, inputs, strict=True))
+    for other in model.observed_RVs:
+        if other is not rv and other in above:
+            replacements[other] = model.rvs_to_values[other]
+    # A copy in any case, because it gets a name.
+    fixed = graph_replace([whole], replacements, strict=False)[0]
+    fixed = clone_replace(fixed)
+    fixed.name = name
+
+    length = pt.lscalar("length")
+    layout = find_layout(model, fixed, sample_dims, length, [], [], observed)
+    layouts = [layout]
+    unconstrain_parts = compile_unconstrain(layouts, length, inputs)
+    data = layout.to_points(observed)
+    # Any values will do, it is shapes that are asked for.
+    some = [np.ones(s, v.dtype) for s, v in zip(evaluate_shapes(free), free, strict=True)]
+    unconstrained = unconstrain_parts({name: data}, *some)[0]
+    variable = describe(
+        model,
+        fixed,
+        layout.transform,
+        data.shape[1:],
+        unconstrained.shape[1:],
+        point_dims(model, layout),
+    )
+    arguments = (layouts, [variable.unconstrained_shape], length, compile_kwargs, inputs)
+    if is_discrete(rv):
+        log_probability = compile_log_probability(*arguments)
+
+        def log_density(
+            points: np.ndarray, *given: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray | None]:
+            return log_probability(points, *given), None
+    else:
+        log_density = compile_score_function(*arguments)
+    sampler = compile_sampler(layouts, length, inputs)
+    values = compile_function([], model.rvs_to_values[rv])
+
+    def simulate(n: int, rng: np.random.Generator, *given: np.ndarray) -> np.ndarray:
+        return sampler(n, rng, *given)[name]
+
+    def unconstrain(values: np.ndarray, *given: np.ndarray) -> np.ndarray:
+        return unconstrain_parts({name: values}, *given)[0].reshape(len(values), -1)
+
+    density = FittedDensity(
+        variable=variable,
+        rv=fixed,
+        given=tuple(str(variable.name) for variable in free),
+        discrete=is_discrete(rv),
+        circular=(name,) if is_circular(layout.transform) else (),
+        places=find_places(model, rv, layout),
+        data=lambda: layout.to_points(np.asarray(values())),
+        simulate=simulate,
+        unconstrain=unconstrain,
+        log_density=log_density,
+        parameters=_parameters(layout, fixed, inputs),
+    )
+    if whole is rv:
+        return density
+    return _complete_part(density, data)
+
+
+def _check_sample(
+    model: pm.Model,
+    rv: TensorVariable,
+    name: str,
+    shape: tuple[int, ...],
+    sample_dims: Sequence[str] | None,
+) -> None:
+    """Refuse one observation, such as a path or a vector, in the place of a sample."""
+    n_batch = rv.ndim - rv.owner.op.ndim_supp
+    dims = list(model.named_vars_to_dims.get(name, ()))
+    axes = [0] if sample_dims is None else [dims.index(d) for d in sample_dims if d in dims]
+    if n_batch and int(np.prod([shape[axis] for axis in axes])) > 1:
+        return
+    kind = "path or vector" if rv.ndim else "number"
+    raise ValueError(
+        f"The observed variable {name!r} is a single observation, of shape {shape}: one {kind} is "
+        "not a sample, and a distribution cannot be told from it. Write a time series by its "
+        "one-step distributions, each given the values before it, give several series a dim of "
+        "their own, or check summaries of the path by other means."
+    )
+
+
+def _whole(model: pm.Model, rv: TensorVariable) -> tuple[str, TensorVariable, np.ndarray]:
+    """Return the variable that an observed part belongs to, with NaN for what is missing."""
+    observed = np.asarray(compile_function([], model.rvs_to_values[rv])())
+    if not isinstance(rv.owner.op, PartialObservedRV):
+        return str(rv.name), rv, observed
+    whole, mask = rv.owner.inputs[:2]
+    is_missing = np.asarray(compile_function([], mask)(), dtype=bool)
+    full = np.full(is_missing.shape, np.nan)
+    full[~is_missing] = observed
+    return str(rv.name).removesuffix("_observed"), whole, full
+
+
+def _complete_part(density: FittedDensity, data: np.ndarray) -> FittedDensity:
+    """Return the density of the observations that have no missing elements."""
+    complete = ~np.isnan(data).reshape(len(data), -1).any(axis=1)
+    if complete.sum() < 2:
+        raise ValueError(
+            f"The observed variable {density.variable.name!r} has {complete.sum()} observations "
+            "without missing elements: at least 2 are needed."
+        )
+    n = len(data)
+
+    def filled(values: np.ndarray) -> np.ndarray:
+        full = np.repeat(values[:1], n, axis=0)
+        full[complete] = values
+        return full
+
+    def log_density(points: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        values, scores = density.log_density(filled(points), *given)
+        return values[complete], None if scores is None else scores[complete]
+
+    def parameters(*given: np.ndarray) -> dict[str, np.ndarray]:
+        return {key: part[complete] for key, part in density.parameters(*given).items()}
+
+    return replace(
+        density,
+        places=density.places.only(complete),
+        data=lambda: data[complete],
+        simulate=lambda _, rng, *given: density.simulate(n, rng, *given)[complete],
+        unconstrain=lambda values, *given: density.unconstrain(filled(values), *given)[complete],
+        log_density=log_density,
+        parameters=parameters,
+    )
+
+
+def _parameters(
+    layout: Layout, rv: TensorVariable, inputs: Sequence[TensorVariable]
+) -> Callable[..., dict[str, np.ndarray]]:
+    """Return the distribution's parameters that differ between observations."""
+    graphs = list(_parameter_graphs(rv))
+    function = compile_function(list(inputs), graphs)
+    names = [str(graph.name or f"parameter {index}") for index, graph in enumerate(graphs)]
+
+    def parameters(*given: np.ndarray) -> dict[str, np.ndarray]:
+        found = {}
+        for key, values in zip(names, function(*given), strict=True):
+            array = np.asarray(values)
+            if array.ndim > max(layout.axes) and all(
+                array.shape[axis] == length
+                for axis, length in zip(layout.axes, layout.lengths, strict=True)
+            ):
+                points = layout.to_points(array.astype(np.float64))
+                found[key] = points.reshape(len(points), -1)
+        return found
+
+    return parameters
+
+
+def _parameter_graphs(rv: TensorVariable) -> Iterator[TensorVariable]:
+    """Walk the parameters of a distribution, and of those it is made of."""
+    node = rv.owner
+    try:
+        candidates = node.op.dist_params(node)
+    except (AttributeError, ValueError):
+        candidates = node.inputs
+    for graph in candidates:
+        if graph.owner is not None and isinstance(
+            graph.owner.op, RandomVariable | SymbolicRandomVariable
+        ):
+            yield from _parameter_graphs(graph)
+        elif isinstance(graph.type, TensorType) and graph.ndim and graph.dtype != "bool":
+            yield graph

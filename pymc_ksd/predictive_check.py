@@ -1,0 +1,322 @@
+r"""Does a fitted model explain its data? The realised discrepancy against that of replicated data.
+
+For draws :math:`\theta_s` of the posterior, replicated data :math:`\tilde y_s` come from the model.
+The discrepancy :math:`T(y, \theta_s)` is a U-statistic of the Stein kernel of the residuals given
+:math:`\theta_s`, times a kernel of covariates; the p-value is the share of draws with
+:math:`T(\tilde y_s, \theta_s) \ge T(y, \theta_s)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_ksd.birth_death import BirthDeathKernel
+from pymc_ksd.covariates import Comparison, find_comparisons
+from pymc_ksd.custom_kernels import get_kernel
+from pymc_ksd.engine import evaluate_conditional
+from pymc_ksd.fitted_density import FittedDensity, fitted_density, observed_variables
+from pymc_ksd.goodness_of_fit import (
+    check_alpha,
+    check_bandwidth,
+    check_circular,
+    check_count,
+    generator,
+)
+from pymc_ksd.kernels import Kernel
+from pymc_ksd.nulls import monte_carlo_p_value
+from pymc_ksd.points import Points, choose_bandwidths
+from pymc_ksd.posterior_given import Given, given_values
+from pymc_ksd.progress import progress_bar
+from pymc_ksd.residuals import find_scale, replicate
+from pymc_ksd.results import at_places, attributes, contribution_name
+from pymc_ksd.score import resolve_model
+from pymc_ksd.stein import SteinKernel
+from pymc_ksd.witness import LEVELS, Samples, covariate_curve, outcome_curve
+
+__all__ = ["ksd_ppc"]
+
+#: Numbers that samples evaluated together may have.
+_NUMBERS = 25_000_000
+#: Draws from which the witness is computed.
+_WITNESS_DRAWS = 40
+#: Where the witness of residuals, and of angles, is evaluated.
+_ENDS, _CIRCLE = (-4.0, 4.0), (-np.pi, np.pi)
+
+
+def ksd_ppc(
+    model: pm.Model | None = None,
+    idata: Any = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    covariates: Any = "auto",
+    num_draws: int = 200,
+    sample_dims: str | Sequence[str] | None = None,
+    kernel: str | Kernel | Callable[..., Any] = "rbf",
+    bandwidth: str | float | ArrayLike = "dimension",
+    alpha: float = 0.05,
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    r"""Check whether a fitted model explains its own data, and where it does not.
+
+    A posterior predictive check: for draws :math:`\theta_s` of the posterior, the kernelized Stein
+    discrepancy between the observations and their distribution given :math:`\theta_s` is held
+    against that of data replicated from it. Each observation has its own score, or, for counts, its
+    own rates of steps up and down.
+
+    Parameters
+    ----------
+    model : pm.Model, optional
+        The model, by default the one whose context is active.
+    idata : DataTree, InferenceData or Dataset, optional
+        Draws of the posterior. Not needed when the model has no free variables.
+    var_names : str or sequence of str, optional
+        Observed variables to check, all by default. Each is checked given the others.
+    covariates : "auto", None, array_like, DataFrame, str, sequence of str or mapping
+        What observations are compared by beside their residuals. By default the inputs found in the
+        model's graph with one row for each observation, and the distribution's own parameters at
+        their posterior mean. Or an array or DataFrame with one row for each observation (columns of
+        text are groups), names of ``pm.Data``, or, by the names of observed variables, one of these
+        for each. None compares residuals alone.
+    num_draws : int, default 200
+        Number of draws of the posterior, chosen at random.
+    sample_dims : str or sequence of str, optional
+        Dims of an observed variable that count observations, by default its first axis.
+    kernel : str, Kernel or callable, default "rbf"
+        Kernel of the residuals, see :func:`ksd_test`.
+    bandwidth : {"dimension", "median"}, float or array_like, default "dimension"
+        Its bandwidth: the square root of an outcome's dimension, because residuals have scale 1,
+        the median distance between residuals, a number, or several whose kernels are averaged.
+    alpha : float, default 0.05
+        Level below which a p-value counts as a misfit, for conclusions and plots.
+    block_size : int, optional
+        Observations that are compared at a time. Changes speed and memory, never the result.
+    random_seed : int or numpy.random.Generator, optional
+        Makes the check repeatable.
+    progressbar : bool, default True
+        Show a progress bar when the work is long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``, such as ``{"mode": "NUMBA"}``.
+
+    Returns
+    -------
+    xarray.Dataset
+        With variables
+
+        - ``p_value``: :math:`(1 + \#\{T(\tilde y_s, \theta_s) \ge T(y, \theta_s)\}) / (1 + S)`,
+        - ``observed``, ``replicated``: the paired discrepancies over the dim ``sample``, the
+          largest over all comparisons in standard deviations of the replicated ones,
+        - ``comparison_p_value``: the p-value of every comparison alone, over ``comparison``
+          (``"residuals"``, ``"parameters"``, ``"inputs"``, ``"covariates"``);
+          ``observed_statistic``, ``replicated_statistic``: their U-statistics;
+          ``comparison_excess``: by how many standard deviations the observed ones are larger,
+        - for each observed variable, under its own name and dims, what every observation adds to
+          the comparison named in ``contributions_of``, on average over draws; NaN where an
+          observation is missing,
+        - for outcomes of one dimension, ``witness`` over ``residual`` and
+          ``covariate_witness`` over ``covariate``, ``position`` and ``level``, with the bounds
+          ``witness_band`` and ``covariate_witness_band`` of replicated data, see
+          :func:`plot_ksd_witness`.
+
+        With several observed variables all but the contributions have a dim ``variable``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an observed variable is a single path or vector, is censored or otherwise without a
+        score, if draws are missing or do not belong to the model, or if an option is unknown.
+
+    Notes
+    -----
+    Like every posterior predictive check it is conservative: the data have been used to fit the
+    model, so p-values of true models gather around one half.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, xarray as xr
+    >>> import pymc_ksd
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(-2, 2, size=150)
+    >>> y = x**2 + rng.normal(size=150)
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 10)
+    ...     outcome = pm.Normal("y", 1 + slope * x, 1.6, observed=y)
+    >>> draws = rng.normal(x @ (y - 1) / (x @ x), 0.11, size=(4, 100))
+    >>> posterior = xr.Dataset({"slope": (("chain", "draw"), draws)})
+    >>> check = pm.ksd_ppc(model, posterior, num_draws=50, random_seed=1)
+    >>> bool(check["p_value"] <= 0.05)
+    True
+    """
+    base_kernel = get_kernel(kernel)
+    check_bandwidth(base_kernel, bandwidth)
+    if isinstance(bandwidth, str) and bandwidth == "auto":
+        bandwidth = "dimension"
+    check_alpha(alpha)
+    num_draws = check_count(num_draws, "num_draws", 2)
+    block_size = None if block_size is None else check_count(block_size, "block_size", 1)
+    model = resolve_model(model)
+    seed, rng = generator(random_seed)
+    checks = []
+    for rv in observed_variables(model, var_names):
+        density = fitted_density(model, rv, sample_dims, compile_kwargs)
+        check_circular(density.circular, base_kernel)
+        given = given_values(model, density.given, idata, num_draws, rng)
+        if len(given) < 2:
+            raise ValueError(f"`idata` must have at least 2 draws, got {len(given)}.")
+        stein = (BirthDeathKernel if density.discrete else SteinKernel)(base_kernel, compile_kwargs)
+        comparisons = find_comparisons(model, density, given, covariates)
+        checks.append(
+            _check(stein, density, given, comparisons, bandwidth, block_size, progressbar, rng)
+        )
+    settings = {
+        "target": "fitted",
+        "kernel": base_kernel,
+        "bandwidth": checks[0].attrs["bandwidth"],
+        "alpha": float(alpha),
+        "num_draws": len(checks[0]["sample"]),
+        "seed": seed,
+    }
+    return _together(checks).assign_attrs(attributes(settings))
+
+
+def _check(
+    stein: SteinKernel,
+    density: FittedDensity,
+    given: Sequence[Given],
+    comparisons: Sequence[Comparison],
+    bandwidth: Any,
+    block_size: int | None,
+    progressbar: bool,
+    rng: np.random.Generator,
+) -> xr.Dataset:
+    """Return the result for one observed variable."""
+    scale_rng, replicate_rng, median_rng = rng.spawn(3)
+    residuals = find_scale(density, given, scale_rng)
+    n, dim = residuals.centre.shape
+    covariates = [comparison.in_bandwidths(median_rng) for comparison in comparisons]
+    bandwidths = choose_bandwidths(bandwidth, residuals.of_data(given[0]).positions, median_rng)
+    step = max(1, _NUMBERS // (8 * n * dim))
+    observed, replicated = [], []
+    rows = np.zeros((n, len(comparisons)))
+    shown: tuple[list[Points], list[Points]] = ([], [])
+    for start in range(0, len(given), step):
+        batch = given[start : start + step]
+        samples: list[Points] = []
+        with progress_bar("Replicating data", 2 * len(batch), progressbar) as bar:
+            for values in batch:
+                samples.append(residuals.of_data(values))
+                bar.advance(1)
+            for values in batch:
+                points = replicate(density, n, replicate_rng, values)
+                samples.append(residuals.of_points(points, values))
+                bar.advance(1)
+        sums, sums_of_rows = evaluate_conditional(
+            stein,
+            samples,
+            bandwidths,
+            covariates,
+            rows_of=len(batch),
+            block_size=block_size,
+            progressbar=progressbar,
+        )
+        observed.append(sums[: len(batch)])
+        replicated.append(sums[len(batch) :])
+        rows += sums_of_rows
+        if len(shown[0]) < _WITNESS_DRAWS:
+            shown[0].extend(samples[: len(batch)])
+            shown[1].extend(samples[len(batch) :])
+    pairs = n * (n - 1)
+    statistics = np.concatenate(observed) / pairs, np.concatenate(replicated) / pairs
+    dataset = _numbers(*statistics, comparisons)
+    strongest = int(np.argmax(dataset["comparison_excess"].values))
+    dataset = dataset.assign(contributions_of=((), comparisons[strongest].name))
+    contributions = rows[:, strongest] / (len(given) * pairs)
+    dataset = dataset.merge(at_places(contributions, density.places))
+    if dim == 1:
+        few = shown[0][:_WITNESS_DRAWS], shown[1][:_WITNESS_DRAWS]
+        ends = _CIRCLE if density.circular else _ENDS
+        dataset = dataset.merge(_witness(stein, few, bandwidths, comparisons, ends, median_rng))
+    return dataset.assign_attrs(bandwidth=bandwidths, variable=density.places.name)
+
+
+def _numbers(
+    observed: np.ndarray, replicated: np.ndarray, comparisons: Sequence[Comparison]
+) -> xr.Dataset:
+    """Return p-values and discrepancies from the statistics of all draws and comparisons."""
+    centre, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
+    spread = np.where(spread > 0, spread, 1.0)
+    standard = [(values - centre) / spread for values in (observed, replicated)]
+    largest = [values.max(axis=1) for values in standard]
+    single = [_p_value(*pair) for pair in zip(observed.T, replicated.T, strict=True)]
+    both = ("sample", "comparison")
+    return xr.Dataset(
+        {
+            "p_value": ((), _p_value(*largest)),
+            "observed": (("sample",), largest[0]),
+            "replicated": (("sample",), largest[1]),
+            "comparison_p_value": (("comparison",), single),
+            "observed_statistic": (both, observed),
+            "replicated_statistic": (both, replicated),
+            "comparison_excess": (("comparison",), standard[0].mean(axis=0)),
+        },
+        coords={"comparison": [comparison.name for comparison in comparisons]},
+    )
+
+
+def _p_value(observed: np.ndarray, replicated: np.ndarray) -> float:
+    """Return the share of draws whose replicated data are at least as far off."""
+    return monte_carlo_p_value(0.0, replicated - observed)
+
+
+def _witness(
+    stein: SteinKernel,
+    samples: Samples,
+    bandwidths: np.ndarray,
+    comparisons: Sequence[Comparison],
+    ends: tuple[float, float],
+    rng: np.random.Generator,
+) -> xr.Dataset:
+    """Return the witness over residuals, and along every covariate."""
+    outcome = outcome_curve(stein, samples, bandwidths, ends)
+    fields: dict[str, Any] = {
+        "residual_value": (("residual",), outcome.places),
+        "witness": (("residual",), outcome.observed),
+        "witness_band": (("bound", "residual"), outcome.band),
+    }
+    coords: dict[str, Any] = {"bound": ["lower", "upper"]}
+    columns = {column.name: column for comparison in comparisons for column in comparison.columns}
+    if columns:
+        curves = [
+            covariate_curve(stein, samples, bandwidths, column, rng) for column in columns.values()
+        ]
+        dims = ("covariate", "position", "level")
+        fields["covariate_value"] = (dims[:2], np.stack([curve.places for curve in curves]))
+        fields["covariate_witness"] = (dims, np.stack([curve.observed for curve in curves]))
+        band = np.stack([curve.band for curve in curves], axis=1)
+        fields["covariate_witness_band"] = (("bound", *dims), band)
+        coords |= {"covariate": list(columns), "level": list(LEVELS)}
+    return xr.Dataset(fields, coords=coords)
+
+
+def _together(checks: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Join the results of several observed variables along a dim ``variable``."""
+    names = [check.attrs["variable"] for check in checks]
+    if len(checks) == 1:
+        return checks[0].drop_attrs(deep=False).assign_coords(variable=names[0])
+    kept = [contribution_name(name) for name in names]
+    shared = [
+        check.drop_vars([own, *(dim for dim in check[own].dims if dim in check.coords)])
+        for check, own in zip(checks, kept, strict=True)
+    ]
+    labels = xr.IndexVariable("variable", names)
+    joined = xr.concat(shared, dim=labels, join="outer", combine_attrs="drop", data_vars="all")
+    parts = [check[own] for check, own in zip(checks, kept, strict=True)]
+    return xr.merge([joined, *parts], combine_attrs="drop")

@@ -1,0 +1,484 @@
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import reference
+import xarray as xr
+from scipy import stats
+
+import pymc_ksd
+from pymc_ksd import compilation
+from pymc_ksd.birth_death import BirthDeathKernel
+from pymc_ksd.covariates import find_comparisons
+from pymc_ksd.engine import evaluate_conditional
+from pymc_ksd.fitted_density import fitted_density
+from pymc_ksd.kernels import IMQ, RBF
+from pymc_ksd.posterior_given import given_values
+from pymc_ksd.residuals import find_scale
+from pymc_ksd.stein import SteinKernel
+
+RNG = np.random.default_rng(20)
+X = RNG.uniform(-2, 2, size=60)
+Y = 1 + X + RNG.normal(size=60)
+
+
+def draws(**values):
+    """Posterior draws as a Dataset, one chain."""
+    fields = {}
+    for name, array in values.items():
+        array = np.asarray(array, dtype=float)
+        fields[name] = (
+            ("chain", "draw", *[f"{name}_dim_{i}" for i in range(array.ndim - 1)]),
+            array[None],
+        )
+    return xr.Dataset(fields)
+
+
+def regression(x=X, y=Y, data=False):
+    with pm.Model() as model:
+        inputs = pm.Data("x", x) if data else x
+        slope = pm.Normal("slope", 0, 10)
+        sd = pm.HalfNormal("sd", 10)
+        pm.Normal("y", 1 + slope * inputs, sd, observed=y)
+    posterior = draws(slope=1 + 0.1 * RNG.normal(size=40), sd=1 + 0.05 * RNG.normal(size=40))
+    return model, posterior
+
+
+def parts(model, posterior, name="y", num_draws=3):
+    density = fitted_density(model, model[name], None, None)
+    given = given_values(model, density.given, posterior, num_draws)
+    residuals = find_scale(density, given, np.random.default_rng(1))
+    return density, given, residuals
+
+
+@pytest.mark.parametrize(("kernel", "slow"), [(RBF(), reference.rbf), (IMQ(), reference.imq)])
+def test_statistic_of_a_regression_is_the_double_loop(kernel, slow):
+    model, posterior = regression()
+    _, given, residuals = parts(model, posterior)
+    covariates = X[:, None] / 0.7
+    samples = [residuals.of_data(values) for values in given]
+    sums, rows = evaluate_conditional(
+        SteinKernel(kernel), samples, np.array([1.3]), [None, covariates], rows_of=3, block_size=17
+    )
+    expected_rows = np.zeros((60, 2))
+    for index, (slope, sd) in enumerate(given):
+        centre, spread = residuals.centre[:, 0], residuals.spread[:, 0]
+        z = ((Y - centre) / spread)[:, None]
+        score = (-(Y - 1 - slope * X) / sd**2 * spread)[:, None]
+        u = reference.stein_matrix(slow, z, score, 1.3)[..., 0]
+        np.fill_diagonal(u, 0)
+        local = np.exp(-((X[:, None] - X) ** 2) / (2 * 0.7**2))
+        np.testing.assert_allclose(sums[index], [u.sum(), (local * u).sum()], rtol=1e-10)
+        expected_rows += np.stack([u.sum(axis=1), (local * u).sum(axis=1)], axis=1)
+    np.testing.assert_allclose(rows, expected_rows, rtol=1e-9, atol=1e-10)
+
+
+def poisson_regression():
+    counts = RNG.poisson(np.exp(0.5 + 0.4 * X))
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 10)
+        pm.Poisson("y", pm.math.exp(0.5 + slope * X), observed=counts)
+    return model, draws(slope=0.4 + 0.1 * RNG.normal(size=40)), counts
+
+
+def test_statistic_of_counts_is_the_operator_written_out():
+    model, posterior, counts = poisson_regression()
+    _, given, residuals = parts(model, posterior)
+    samples = [residuals.of_data(values) for values in given]
+    sums, _ = evaluate_conditional(
+        BirthDeathKernel(RBF()), samples, np.array([0.9]), [None], block_size=23
+    )
+    centre, spread = residuals.centre[:, 0], residuals.spread[:, 0]
+    for index, (slope,) in enumerate(given):
+        law = stats.poisson(np.exp(0.5 + slope * X))
+        here, above, below = law.pmf(counts), law.pmf(counts + 1), law.pmf(counts - 1)
+        up, down = above / (here + above), below / (here + below)
+        z, step = (counts - centre) / spread, 1 / spread
+
+        def kernel(a, b):
+            return np.exp(-((a - b) ** 2) / (2 * 0.9**2))
+
+        total = 0.0
+        for i in range(60):
+            for j in range(60):
+                if i != j:
+                    total += (
+                        up[i] * up[j] * kernel(z[i] + step[i], z[j] + step[j])
+                        - up[i] * down[j] * kernel(z[i] + step[i], z[j])
+                        - down[i] * up[j] * kernel(z[i], z[j] + step[j])
+                        + down[i] * down[j] * kernel(z[i], z[j])
+                    )
+        np.testing.assert_allclose(sums[index, 0], total, rtol=1e-9, atol=1e-10)
+
+
+def test_mean_of_the_statistic_is_zero_under_the_model():
+    """Stein's identity for every observation with its own parameters, by simulation."""
+    model, posterior, _ = poisson_regression()
+    density, given, residuals = parts(model, posterior, num_draws=1)
+    rng = np.random.default_rng(5)
+    samples = [
+        residuals.of_points(density.simulate(60, rng, *given[0])[:, None].astype(float), given[0])
+        for _ in range(400)
+    ]
+    sums, _ = evaluate_conditional(
+        BirthDeathKernel(RBF()), samples, np.array([1.0]), [None, X[:, None]]
+    )
+    error = sums.std(axis=0, ddof=1) / np.sqrt(len(sums))
+    assert (np.abs(sums.mean(axis=0)) < 4 * error).all()
+
+
+@pytest.fixture(scope="module")
+def curved():
+    """A straight line fitted to a parabola."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-2, 2, size=200)
+    y = x**2 + rng.normal(size=200)
+    coords = {"town": [f"t{i}" for i in range(200)]}
+    with pm.Model(coords=coords) as model:
+        inputs = pm.Data("x", x, dims="town")
+        level = pm.Normal("level", 0, 10)
+        slope = pm.Normal("slope", 0, 10)
+        pm.Normal("y", level + slope * inputs, 1.5, observed=y, dims="town")
+    sd = 1.5 / np.sqrt(200)
+    posterior = draws(
+        level=rng.normal(y.mean(), sd, size=300),
+        slope=rng.normal(np.cov(x, y)[0, 1] / x.var(), sd, size=300),
+    )
+    return model, posterior, x
+
+
+def test_result_of_a_misfit(curved):
+    model, posterior, _ = curved
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=60, random_seed=3)
+    assert float(check["p_value"]) == pytest.approx(1 / 61)
+    assert check["observed"].dims == check["replicated"].dims == ("sample",)
+    assert check.sizes["sample"] == 60
+    assert check["y"].dims == ("town",)
+    assert check["y"]["town"].values[3] == "t3"
+    assert list(check["comparison"].values) == ["residuals", "inputs"]
+    chosen = check["observed_statistic"].sel(comparison=check["contributions_of"].item())
+    assert float(check["y"].sum()) == pytest.approx(float(chosen.mean()), rel=1e-9)
+    again = pymc_ksd.ksd_ppc(model, posterior, num_draws=60, random_seed=3, block_size=33)
+    xr.testing.assert_allclose(check, again)
+    other = pymc_ksd.ksd_ppc(model, posterior, num_draws=60, random_seed=4)
+    assert not np.allclose(check["observed"], other["observed"])
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+def test_result_survives_netcdf_and_is_plotted(curved, tmp_path):
+    model, posterior, _ = curved
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=3)
+    check.to_netcdf(tmp_path / "check.nc")
+    with xr.open_dataset(tmp_path / "check.nc") as loaded:
+        xr.testing.assert_allclose(loaded.load(), check)
+        for backend in ("none", "matplotlib", "bokeh", "plotly"):
+            assert pymc_ksd.plot_ksd_ppc(loaded, backend=backend) is not None
+            assert pymc_ksd.plot_ksd_witness(loaded, backend=backend) is not None
+    tree = xr.DataTree.from_dict({"ksd_ppc": check})
+    assert pymc_ksd.plot_ksd_ppc(tree["ksd_ppc"], backend="none") is not None
+
+
+def test_true_model_is_not_rejected():
+    rng = np.random.default_rng(8)
+    p_values = []
+    for _ in range(10):
+        y = 1 + X + rng.normal(size=60)
+        with pm.Model() as model:
+            slope = pm.Normal("slope", 0, 100)
+            pm.Normal("y", 1 + slope * X, 1.0, observed=y)
+        sd = 1 / np.sqrt(X @ X)
+        posterior = draws(slope=rng.normal(X @ (y - 1) / (X @ X), sd, size=100))
+        check = pymc_ksd.ksd_ppc(model, posterior, num_draws=50, random_seed=1)
+        p_values.append(float(check["p_value"]))
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.2
+    assert max(p_values) > 0.4
+
+
+def test_compilations_do_not_grow_with_draws(monkeypatch):
+    count = []
+    real = compilation.pytensor.function
+    monkeypatch.setattr(
+        compilation.pytensor, "function", lambda *a, **k: count.append(1) or real(*a, **k)
+    )
+    model, posterior = regression(data=True)
+    pymc_ksd.ksd_ppc(model, posterior, num_draws=3, random_seed=1)
+    first = len(count)
+    assert first > 0
+    pymc_ksd.ksd_ppc(model, posterior, num_draws=30, random_seed=1)
+    with model:
+        pm.set_data({"x": X + 1.0})
+    pymc_ksd.ksd_ppc(model, posterior, num_draws=30, random_seed=1, bandwidth=2.0)
+    # Shapes and values of variables are asked for anew; densities and kernels are not built again.
+    per_call = len(count) - first
+    assert per_call <= 2
+    fresh, _ = regression(data=True)
+    before = len(count)
+    pymc_ksd.ksd_ppc(fresh, posterior, num_draws=30, random_seed=1)
+    assert len(count) - before <= first
+
+
+def test_new_data_are_used(curved):
+    model, posterior = regression(data=True)
+    before = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=1)
+    with model:
+        pm.set_data({"x": X**2})
+    after = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=1)
+    assert float(after["p_value"]) < float(before["p_value"])
+
+
+@pytest.mark.parametrize(
+    "covariates",
+    [X, X[:, None], pd.DataFrame({"x": X}), pd.Series(X, name="x"), "x", ["x"], {"y": X}],
+    ids=["vector", "matrix", "frame", "series", "name", "names", "mapping"],
+)
+def test_covariates_of_users(covariates):
+    model, posterior = regression(data=True)
+    check = pymc_ksd.ksd_ppc(model, posterior, covariates=covariates, num_draws=10, random_seed=1)
+    assert list(check["comparison"].values) == ["residuals", "covariates"]
+    auto = pymc_ksd.ksd_ppc(model, posterior, num_draws=10, random_seed=1)
+    np.testing.assert_allclose(check["observed_statistic"], auto["observed_statistic"])
+
+
+def test_covariates_none_and_labels():
+    model, posterior = regression()
+    check = pymc_ksd.ksd_ppc(model, posterior, covariates=None, num_draws=10, random_seed=1)
+    assert list(check["comparison"].values) == ["residuals"]
+    assert "covariate_witness" not in check
+    groups = pd.DataFrame({"group": np.where(X > 0, "high", "low")})
+    density, given, _ = parts(model, posterior)
+    _, local = find_comparisons(model, density, given, groups)
+    scaled = local.in_bandwidths(np.random.default_rng(0))
+    same = np.exp(-0.5 * (scaled - scaled.T) ** 2)
+    expected = (X[:, None] > 0) == (X[None, :] > 0)
+    np.testing.assert_allclose(same, expected, atol=1e-7)
+
+
+def test_many_covariates_are_compared_one_by_one():
+    model, posterior = regression()
+    frame = pd.DataFrame(RNG.normal(size=(60, 5)), columns=list("abcde"))
+    check = pymc_ksd.ksd_ppc(model, posterior, covariates=frame, num_draws=5, random_seed=1)
+    assert list(check["comparison"].values)[1:] == [f"covariates: {name}" for name in "abcde"]
+
+
+def test_auto_finds_inputs_labels_and_parameters():
+    group = np.repeat([0, 1, 2], 20)
+    with pm.Model() as model:
+        effect = pm.Normal("effect", shape=3)
+        slope = pm.Normal("slope")
+        pm.Normal("y", effect[group] + slope * X, 1, observed=Y)
+    posterior = draws(effect=RNG.normal(size=(5, 3)), slope=RNG.normal(size=5))
+    density, given, _ = parts(model, posterior)
+    residuals, parameters, inputs = find_comparisons(model, density, given, "auto")
+    assert (residuals.name, parameters.name, inputs.name) == ("residuals", "parameters", "inputs")
+    assert sorted(column.labels for column in inputs.columns) == [False, True]
+    mean = np.mean([values[0][group] + values[1] * X for values in given], axis=0)
+    np.testing.assert_allclose(parameters.columns[0].values, mean)
+
+
+def test_missing_values_are_left_out():
+    y = Y.copy()
+    y[[3, 10]] = np.nan
+    with pm.Model(coords={"i": range(60)}) as model:
+        slope = pm.Normal("slope", 0, 10)
+        with pytest.warns(pm.exceptions.ImputationWarning):
+            pm.Normal("y", 1 + slope * X, 1.0, observed=y, dims="i")
+    posterior = draws(slope=1 + 0.1 * RNG.normal(size=40), y_unobserved=RNG.normal(size=(40, 2)))
+    check = pymc_ksd.ksd_ppc(model, posterior, var_names="y", num_draws=10, random_seed=1)
+    assert check["y"].dims == ("i",)
+    assert np.flatnonzero(np.isnan(check["y"])).tolist() == [3, 10]
+    complete = np.delete(np.arange(60), [3, 10])
+    with pm.Model() as without:
+        slope = pm.Normal("slope", 0, 10)
+        pm.Normal("y", 1 + slope * X[complete], 1.0, observed=Y[complete])
+    same = pymc_ksd.ksd_ppc(without, posterior, num_draws=10, random_seed=1)
+    np.testing.assert_allclose(check["y"].values[complete], same["y"].values, rtol=1e-8)
+
+
+def test_incomplete_vectors_are_left_out():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(30, 2))
+    y[4, 1] = np.nan
+    with pm.Model() as model:
+        mu = pm.Normal("mu", shape=2)
+        with pytest.warns(pm.exceptions.ImputationWarning):
+            pm.MvNormal("y", mu, np.eye(2), observed=y)
+    posterior = draws(mu=rng.normal(scale=0.2, size=(40, 2)))
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=10, random_seed=1)
+    assert np.flatnonzero(np.isnan(check["y"])).tolist() == [4]
+    assert "witness" not in check
+    assert pymc_ksd.plot_ksd_witness(check, backend="none") is not None
+    with pytest.raises(ValueError, match="several dimensions"):
+        pymc_ksd.plot_ksd_witness(check, covariate="x")
+
+
+def outcomes():
+    rng = np.random.default_rng(6)
+    with pm.Model() as model:
+        a = pm.HalfNormal("a", shape=3)
+        pm.Dirichlet("simplex", 1 + a, observed=rng.dirichlet([2, 2, 2], size=25))
+        pm.Multinomial(
+            "kinds",
+            n=8,
+            p=(1 + a) / (3 + a.sum()),
+            observed=rng.multinomial(8, [1 / 3] * 3, size=25),
+        )
+        pm.Mixture(
+            "mixture",
+            [0.5, 0.5],
+            [pm.Normal.dist(-a[0], 1), pm.Normal.dist(a[1], 1)],
+            observed=rng.normal(size=30),
+        )
+        pm.ZeroInflatedPoisson("zeros", 0.7, 1 + a[0], observed=rng.poisson(1.5, size=40))
+        pm.OrderedLogistic("grade", a[0], [-1.0, 1.0], observed=rng.integers(3, size=30))
+        pm.Gamma("wait", 1 + a[0], 1.0, observed=rng.gamma(1.5, size=30))
+        pm.MvNormal("pair", a[:2], np.eye(2), observed=rng.normal(size=(20, 2)))
+    return model, draws(a=np.abs(rng.normal(scale=0.5, size=(30, 3))))
+
+
+def test_several_outcomes_of_all_kinds():
+    model, posterior = outcomes()
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=1)
+    names = [rv.name for rv in model.observed_RVs]
+    assert check["p_value"].dims == ("variable",)
+    assert check["variable"].values.tolist() == names
+    assert np.isfinite(check["p_value"]).all()
+    assert np.isfinite(check["observed"]).all()
+    for name in names:
+        assert check[name].shape == (model[name].shape.eval()[0],)
+        alone = pymc_ksd.ksd_ppc(model, posterior, var_names=name, num_draws=20, random_seed=1)
+        assert alone["p_value"].shape == ()
+        assert 0 < float(alone["p_value"]) <= 1
+    assert pymc_ksd.plot_ksd_witness(check, backend="none") is not None
+    assert pymc_ksd.plot_ksd_ppc(check, variable="wait", backend="none") is not None
+    with pytest.raises(ValueError, match="must be one of"):
+        pymc_ksd.plot_ksd_ppc(check, variable="nothing", backend="none")
+
+
+def test_model_without_free_variables_needs_no_draws():
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, 1.0, observed=RNG.normal(2, 1, size=80))
+    check = pymc_ksd.ksd_ppc(model, num_draws=40, random_seed=1)
+    assert float(check["p_value"]) == pytest.approx(1 / 41)
+    with model:
+        again = pm.ksd_ppc(num_draws=40, random_seed=1)
+    assert float(again["p_value"]) == float(check["p_value"])
+
+
+def test_draws_follow_labels():
+    with pm.Model(coords={"k": ["a", "b"]}) as model:
+        mu = pm.Normal("mu", dims="k")
+        pm.Normal("y", mu[(X > 0).astype(int)], 1.0, observed=Y)
+    values = RNG.normal(size=(1, 20, 2))
+    posterior = xr.Dataset({"mu": (("chain", "draw", "k"), values)}, coords={"k": ["a", "b"]})
+    turned = posterior.isel(k=[1, 0])
+    results = [pymc_ksd.ksd_ppc(model, d, random_seed=1) for d in (posterior, turned)]
+    np.testing.assert_allclose(results[0]["observed"], results[1]["observed"])
+
+
+def single_path():
+    start = pm.Normal.dist(0, 1, shape=2)
+    pm.AR("y", [0.5, 0.1], 1.0, init_dist=start, observed=np.zeros(20))
+
+
+def single_vector():
+    pm.MvNormal("y", np.zeros(4), np.eye(4), observed=np.zeros(4))
+
+
+def gaussian_process():
+    gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, 1.0))
+    gp.marginal_likelihood("y", np.linspace(0, 1, 6)[:, None], np.zeros(6), sigma=1.0)
+
+
+def one_number():
+    pm.Normal("y", 0, 1, observed=1.0)
+
+
+def censored():
+    pm.Censored("y", pm.Normal.dist(0, 1), lower=None, upper=1.0, observed=np.ones(5))
+
+
+def hurdle():
+    pm.HurdleGamma("y", 0.5, 2.0, 1.0, observed=np.array([0.0, 1.0, 2.0]))
+
+
+def simulator():
+    pm.Simulator("y", lambda rng, a, size: rng.normal(a, size=size), 0.0, observed=np.zeros(5))
+
+
+# PyMC 6 makes random variables in a way that PyTensor 3 deprecates.
+@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop hiding:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (single_path, "one path or vector is not a sample"),
+        (single_vector, "one path or vector is not a sample"),
+        (gaussian_process, "one path or vector is not a sample"),
+        (one_number, "one number is not a sample"),
+        (censored, r"censored.*pm.Truncated"),
+        (hurdle, r"positive probability on single values.*continuous part alone"),
+        (simulator, "Simulator"),
+        (lambda: pm.Normal("free"), "no observed variables"),
+    ],
+)
+def test_what_cannot_be_checked_is_explained(write, message):
+    with pm.Model() as model:
+        write()
+    with pytest.raises(ValueError, match=message):
+        pymc_ksd.ksd_ppc(model)
+
+
+def test_bad_arguments_are_explained():
+    model, posterior = regression(data=True)
+    check = pymc_ksd.ksd_ppc
+    with pytest.raises(ValueError, match="must name observed variables"):
+        check(model, posterior, var_names="z")
+    with pytest.raises(ValueError, match="Draws of the posterior are required"):
+        check(model)
+    with pytest.raises(ValueError, match=r"lacks the variable.*sd"):
+        check(model, posterior.drop_vars("sd"))
+    with pytest.raises(ValueError, match="must name data of the model"):
+        check(model, posterior, covariates="w")
+    with pytest.raises(ValueError, match="one row for each of the 60 observations"):
+        check(model, posterior, covariates=np.arange(5.0))
+    with pytest.raises(ValueError, match="must be finite"):
+        check(model, posterior, covariates=np.full(60, np.nan))
+    with pytest.raises(ValueError, match="must vary"):
+        check(model, posterior, covariates=np.ones(60))
+    with pytest.raises(ValueError, match="must have an entry"):
+        check(model, posterior, covariates={"z": X})
+    with pytest.raises(ValueError, match="num_draws"):
+        check(model, posterior, num_draws=1)
+    with pytest.raises(ValueError, match="cannot be replicated with one of the draws"):
+        check(model, posterior.assign(sd=-posterior["sd"]))
+    with pytest.raises(ValueError, match="finite, but 1 value"):
+        check(model, posterior.assign(sd=posterior["sd"].where(posterior["draw"] > 0)))
+    with pytest.raises(ValueError, match="from ksd_ppc"):
+        pymc_ksd.plot_ksd_ppc(xr.Dataset())
+
+
+def test_draws_of_another_model_are_told():
+    with pm.Model() as model:
+        top = pm.HalfNormal("top")
+        pm.Uniform("y", 0, top, observed=np.linspace(0.1, 0.9, 20))
+    with pytest.raises(ValueError, match="finite density under one of the draws"):
+        pymc_ksd.ksd_ppc(model, draws(top=np.full(10, 0.5)))
+    check = pymc_ksd.ksd_ppc(model, draws(top=np.full(10, 1.0)))
+    assert float(check["p_value"]) > 0.05
+
+
+def test_angles_need_a_periodic_kernel():
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.VonMises("y", mu, 2.0, observed=RNG.vonmises(0, 2, size=40))
+    posterior = draws(mu=RNG.normal(scale=0.1, size=20))
+    with pytest.raises(ValueError, match="circle"):
+        pymc_ksd.ksd_ppc(model, posterior)
+
+    def periodic(a, b):
+        return pt.exp(pt.sum(pt.cos(a - b)))
+
+    check = pymc_ksd.ksd_ppc(model, posterior, kernel=periodic, random_seed=1)
+    assert float(check["p_value"]) > 0.05
