@@ -7,7 +7,7 @@ over all observations, so only a local comparison shows where they do not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,10 @@ import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.fitted_density import FittedDensity
+from pymc_ksd.fitted_density import FittedDensity, parameter_graphs
 from pymc_ksd.points import median_distance
 
 __all__ = ["Column", "Comparison", "find_comparisons"]
@@ -152,8 +153,8 @@ def columns_of_inputs(rv: TensorVariable, places: np.ndarray) -> list[Column]:
     list of Column
         Without repetitions; arrays by which others are indexed are labels.
     """
-    nodes = list(ancestors(rv.owner.inputs))
-    indices = set()
+    nodes = list(_numbers_behind(parameter_graphs(rv)))
+    indices: set[Any] = set()
     for node in nodes:
         # One class in PyTensor 3, two in PyTensor 2.
         if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
@@ -175,6 +176,22 @@ def columns_of_inputs(rv: TensorVariable, places: np.ndarray) -> list[Column]:
     for column in columns:
         different.setdefault(column.values.tobytes(), column)
     return list(different.values())
+
+
+def _numbers_behind(graphs: Iterable[TensorVariable]) -> Iterator[TensorVariable]:
+    """Walk what graphs are computed from, leaving out what gives them a shape only.
+
+    Sizes are often taken from the observations, which must not be compared by themselves.
+    """
+    stack, seen = list(graphs), set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if node.owner is not None and not isinstance(node.owner.op, Shape | Shape_i):
+            stack.extend(node.owner.inputs[::-1])
 
 
 def in_order(values: np.ndarray, places: np.ndarray) -> np.ndarray:

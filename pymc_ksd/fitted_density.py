@@ -39,7 +39,7 @@ from pymc_ksd.observation_layout import Layout, find_layout, point_dims
 from pymc_ksd.observation_places import Places, find_places
 from pymc_ksd.sample_data import Variable
 
-__all__ = ["FittedDensity", "fitted_density", "observed_variables"]
+__all__ = ["FittedDensity", "fitted_density", "observed_variables", "parameter_graphs"]
 
 _densities: WeakKeyDictionary[pm.Model, dict[Any, FittedDensity]] = WeakKeyDictionary()
 
@@ -156,7 +156,9 @@ def _build(
     name, whole, observed = _whole(model, rv)
     check_observed_logp(whole)
     _check_sample(model, whole, name, observed.shape, sample_dims)
-    above = set(ancestors([whole]))
+    # What it depends on directly: the parents of free variables do not matter once these are known.
+    others = [other for other in model.basic_RVs if other is not rv]
+    above = set(ancestors([whole], blockers=others))
     free = [variable for variable in model.free_RVs if variable in above]
     inputs = [variable.type(name=str(variable.name)) for variable in free]
     replacements = dict(zip(free, inputs, strict=True))
@@ -292,7 +294,7 @@ def _parameters(
     layout: Layout, rv: TensorVariable, inputs: Sequence[TensorVariable]
 ) -> Callable[..., dict[str, np.ndarray]]:
     """Return the distribution's parameters that differ between observations."""
-    graphs = list(_parameter_graphs(rv))
+    graphs = list(parameter_graphs(rv))
     function = compile_function(list(inputs), graphs)
     names = [str(graph.name or f"parameter {index}") for index, graph in enumerate(graphs)]
 
@@ -311,7 +313,7 @@ def _parameters(
     return parameters
 
 
-def _parameter_graphs(rv: TensorVariable) -> Iterator[TensorVariable]:
+def parameter_graphs(rv: TensorVariable) -> Iterator[TensorVariable]:
     """Walk the parameters of a distribution, and of those it is made of."""
     node = rv.owner
     try:
@@ -322,6 +324,6 @@ def _parameter_graphs(rv: TensorVariable) -> Iterator[TensorVariable]:
         if graph.owner is not None and isinstance(
             graph.owner.op, RandomVariable | SymbolicRandomVariable
         ):
-            yield from _parameter_graphs(graph)
+            yield from parameter_graphs(graph)
         elif isinstance(graph.type, TensorType) and graph.ndim and graph.dtype != "bool":
             yield graph

@@ -69,7 +69,7 @@ def test_kernel_sum_flattens_and_weights():
     kernel = 2.0 * (RBF() + 0.5 * IMQ()) + Matern52(bandwidth=3)
     assert repr(kernel) == "2 * RBF() + IMQ() + Matern52(bandwidth=3)"
     assert kernel.radial
-    assert kernel.parameter_values(1.5) == (2.0, 1.5, 1.0, 1.5, 1.0, 3.0)
+    assert kernel.parameter_values(0.5) == (2.0, -2.0, 1.0, 0.5, 1.0, 3.0)
     assert not (RBF() + General(lambda x, y: pt.dot(x, y))).radial
 
 
