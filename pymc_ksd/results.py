@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -143,8 +144,14 @@ def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
     attrs["inference_library_version"] = __version__
     attrs["pymc_version"] = pymc.__version__
     attrs["pytensor_version"] = pytensor.__version__
-    attrs["arviz_version"] = version("arviz")
+    attrs["arviz_version"] = _arviz_version()
     return attrs
+
+
+@cache
+def _arviz_version() -> str:
+    """Return ArviZ's version without importing it; looking it up takes milliseconds."""
+    return version("arviz")
 
 
 def _plain(value: Any) -> Any:

@@ -27,9 +27,13 @@ LEAST_POWER = {
 pytestmark = pytest.mark.filterwarnings("ignore:.*(trace|matrix_dot) is deprecated:FutureWarning")
 
 
+#: Fewer replicates than by default: the level is the same, and it takes two thirds of the time.
+FEWER = {"replications": 400, "n_bootstrap": 199}
+
+
 @cache
 def default_level(case):
-    return rejection_rate(case, replications=400, n=200)
+    return rejection_rate(case, n=200, **FEWER)
 
 
 def test_rejection_rate_tells_true_from_wrong_models_and_is_repeatable():
@@ -68,14 +72,14 @@ def test_other_statistics_and_nulls_keep_their_level(test, case):
 @pytest.mark.parametrize("name", LEAST_POWER)
 def test_ksd_test_rejects_a_normal_model_of_other_data(name):
     case = next(case for case in POWER_CASES if case.name == name)
-    power = rejection_rate(case, replications=400, n=200)
+    power = rejection_rate(case, n=200, **FEWER)
     assert power.rate >= LEAST_POWER[name] - 3 * power.error
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("perturbed", PERTURBATIONS)
 def test_ksd_test_finds_perturbed_mixtures(perturbed):
-    power = mixture_rejection_rate(perturbed, replications=400, n=100)
+    power = mixture_rejection_rate(perturbed, n=100, **FEWER)
     if perturbed == "nothing":
         assert LEAST <= power.rate <= MOST
     else:

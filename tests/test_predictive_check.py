@@ -277,6 +277,29 @@ def test_auto_finds_inputs_labels_and_parameters():
     np.testing.assert_allclose(parameters.columns[0].values, mean)
 
 
+def test_observations_are_no_covariates_of_themselves():
+    """Their length may be in the graph when they are pm.Data."""
+    with pm.Model() as model:
+        outcome = pm.Data("outcome", Y)
+        inputs = pm.Data("x", X)
+        slope = pm.Normal("slope")
+        pm.Normal("y", 1 + slope * inputs, 1, observed=outcome)
+    density, given, _ = parts(model, draws(slope=RNG.normal(1, 0.1, size=5)))
+    found = find_comparisons(model, density, given, "auto")
+    assert [column.name for c in found for column in c.columns] == ["x"]
+
+
+def test_hierarchical_model_needs_direct_parents_only():
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
+        theta = pm.Normal("theta", mu, tau, shape=3)
+        pm.Normal("y", theta[np.repeat([0, 1, 2], 20)], 1.0, observed=Y)
+    posterior = draws(theta=RNG.normal(size=(20, 3)))
+    density, _, _ = parts(model, posterior)
+    assert density.given == ("theta",)
+    assert "p_value" in pymc_ksd.ksd_ppc(model, posterior, num_draws=5)
+
+
 def test_missing_values_are_left_out():
     y = Y.copy()
     y[[3, 10]] = np.nan

@@ -1,0 +1,139 @@
+"""New data against the posterior predictive distribution."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+import pymc_ksd
+from pymc_ksd.predictive_density import predictive_score
+
+RNG = np.random.default_rng(4)
+MU, SD = RNG.normal(size=30), 1 + 0.2 * RNG.uniform(size=30)
+
+
+def normal_model():
+    with pm.Model() as model:
+        mu, sd = pm.Normal("mu"), pm.HalfNormal("sd")
+        pm.Normal("y", mu, sd, observed=np.zeros(5))
+    fields = {"mu": MU, "sd": SD}
+    return model, xr.Dataset({k: (("chain", "draw"), v[None]) for k, v in fields.items()})
+
+
+def score_of(model, posterior, **options):
+    return predictive_score(model, posterior, options.get("var_names"), None, None)
+
+
+def test_score_is_that_of_the_mixture():
+    score = score_of(*normal_model())
+    y = np.linspace(-6, 6, 41)
+
+    def log_density(value):
+        return np.log(stats.norm(MU, SD).pdf(np.asarray(value)[:, None]).mean(axis=1))
+
+    step = 1e-5
+    expected = (log_density(y + step) - log_density(y - step)) / (2 * step)
+    np.testing.assert_allclose(score(y[:, None])[:, 0], expected, rtol=1e-6, atol=1e-7)
+
+
+def test_score_far_out_does_not_underflow():
+    score = score_of(*normal_model())
+    far = score(np.array([[80.0], [-80.0]]))
+    assert np.isfinite(far).all()
+    # The widest components rule the tails.
+    assert far[0, 0] < -30
+    assert far[1, 0] > 30
+
+
+def test_rates_are_those_of_the_mixture():
+    rates = RNG.gamma(3, size=25)
+    with pm.Model() as model:
+        rate = pm.HalfNormal("rate")
+        pm.Poisson("y", rate, observed=np.zeros(4, dtype=int))
+    posterior = xr.Dataset({"rate": (("chain", "draw"), rates[None])})
+    score = score_of(model, posterior)
+    y = np.arange(12.0)
+
+    def probability(value):
+        return stats.poisson(rates).pmf(value[:, None]).mean(axis=1)
+
+    births, deaths = score.rates(y[:, None])
+    here, above, below = probability(y), probability(y + 1), probability(y - 1)
+    np.testing.assert_allclose(births[:, 0], above / (here + above), rtol=1e-9)
+    np.testing.assert_allclose(deaths[:, 0], below / (here + below), rtol=1e-9)
+
+
+def test_bounded_outcomes_are_transformed():
+    rates = RNG.gamma(5, size=20)
+    with pm.Model() as model:
+        rate = pm.HalfNormal("rate")
+        pm.Exponential("y", rate, observed=np.ones(4))
+    posterior = xr.Dataset({"rate": (("chain", "draw"), rates[None])})
+    score = score_of(model, posterior)
+    t = np.linspace(-3, 1, 9)
+
+    def log_density(at):
+        y = np.exp(at)[:, None]
+        return np.log((rates * np.exp(-rates * y)).mean(axis=1)) + at
+
+    step = 1e-5
+    expected = (log_density(t + step) - log_density(t - step)) / (2 * step)
+    np.testing.assert_allclose(score(t[:, None])[:, 0], expected, rtol=1e-6, atol=1e-7)
+
+
+def test_new_data_true_and_false():
+    model, posterior = normal_model()
+    chosen = RNG.integers(30, size=150)
+    own = RNG.normal(MU[chosen], SD[chosen])
+    result = pymc_ksd.ksd_test(model, own, posterior=posterior, random_seed=1)
+    assert float(result["p_value"]) > 0.05
+    assert result.attrs["target"] == "predictive"
+    shifted = pm.ksd_test(model, own + 2, posterior=posterior, random_seed=1)
+    assert float(shifted["p_value"]) < 0.01
+    assert pymc_ksd.plot_ksd_test(shifted, backend="none") is not None
+    exact = pymc_ksd.ksd_test(
+        model, own, posterior=posterior, random_seed=1, null="parametric", n_bootstrap=39
+    )
+    assert float(exact["p_value"]) > 0.05
+
+
+def test_new_inputs_come_by_set_data():
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(5))
+        slope = pm.Normal("slope")
+        pm.Normal("y", slope * x, 1.0, observed=np.zeros(5), shape=x.shape)
+    slopes = RNG.normal(2, 0.05, size=40)
+    posterior = xr.Dataset({"slope": (("chain", "draw"), slopes[None])})
+    new_x = RNG.normal(size=100)
+    new_y = 2 * new_x + RNG.normal(size=100)
+    with pytest.raises(ValueError, match="the model is written for 5"):
+        pymc_ksd.ksd_test(model, new_y, posterior=posterior)
+    with model:
+        pm.set_data({"x": new_x})
+        right = pm.ksd_test(data=new_y, posterior=posterior, random_seed=1)
+        wrong = pm.ksd_test(data=-new_y, posterior=posterior, random_seed=1)
+    assert float(right["p_value"]) > 0.05
+    assert float(wrong["p_value"]) < 0.01
+
+
+def test_bad_use_is_explained():
+    model, posterior = normal_model()
+    data = RNG.normal(size=20)
+    with pytest.raises(ValueError, match="use ksd_ppc"):
+        pymc_ksd.ksd_test(model, posterior=posterior)
+    with pytest.raises(TypeError, match="compiled Score"):
+        pymc_ksd.ksd_test(score_of(model, posterior), data, posterior=posterior)
+    with pytest.raises(ValueError, match="lacks the variable"):
+        pymc_ksd.ksd_test(model, data, posterior=posterior[["mu"]])
+    with model:
+        pm.Normal("z", model["mu"], 1, observed=np.zeros(3))
+    with pytest.raises(ValueError, match="choose the one"):
+        pymc_ksd.ksd_test(model, data, posterior=posterior)
+    assert pymc_ksd.ksd_test(model, data, posterior=posterior, var_names="z") is not None
+    with pm.Model() as bounded:
+        top = pm.HalfNormal("top")
+        pm.Uniform("y", 0, top, observed=np.full(3, 0.1))
+    tops = xr.Dataset({"top": (("chain", "draw"), np.linspace(1, 2, 10)[None])})
+    with pytest.raises(ValueError, match="support of 'y' depends on free variables"):
+        pymc_ksd.ksd_test(bounded, RNG.uniform(size=30), posterior=tops)

@@ -1,0 +1,147 @@
+"""The witness function: its formula, its tie to the discrepancy, and where it points."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import reference
+import xarray as xr
+
+import pymc_ksd
+from pymc_ksd.birth_death import BirthDeathKernel
+from pymc_ksd.engine import evaluate_witness
+from pymc_ksd.kernels import IMQ, RBF
+from pymc_ksd.points import LatticePoints, ScaledPoints
+from pymc_ksd.stein import SteinKernel
+
+RNG = np.random.default_rng(7)
+
+
+def points(dim):
+    x, s = RNG.normal(size=(20, dim)), RNG.normal(size=(20, dim))
+    return ScaledPoints(x, s, s, np.eye(dim))
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize(("kernel", "slow"), [(RBF(), reference.rbf), (IMQ(), reference.imq)])
+def test_witness_is_the_sum_written_out(kernel, slow, dim):
+    sample = points(dim)
+    places, weights = RNG.normal(size=(5, dim)), RNG.uniform(size=(20, 5))
+    f = evaluate_witness(SteinKernel(kernel), sample, np.array([1.2]), places, weights)
+    for at, place in enumerate(places):
+        expected = np.zeros(dim)
+        for i in range(20):
+            k, gradient, _, _ = slow(sample.positions[i], place, 1.2)
+            expected += weights[i, at] * (sample.scores[i] * k + gradient) / 20
+        np.testing.assert_allclose(f[at], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_operator_on_the_witness_gives_the_discrepancy():
+    """The V-statistic is the mean of s f + f' over the points."""
+    sample = points(1)
+    stein, ones = SteinKernel(RBF()), np.ones((20, 20))
+
+    def witness(at):
+        return evaluate_witness(stein, sample, np.array([1.0]), at, ones)
+
+    x, s = sample.positions, sample.scores
+    slope = (witness(x + 1e-5) - witness(x - 1e-5)) / 2e-5
+    u = reference.stein_matrix(reference.rbf, x, s, 1.0)[..., 0]
+    assert float(np.mean(s * witness(x) + slope)) == pytest.approx(u.mean(), rel=1e-7)
+
+
+def test_witness_of_counts_is_the_operator_written_out():
+    z, up, down, step = (RNG.uniform(size=(15, 1)) for _ in range(4))
+    sample = LatticePoints(z, up, down, step, np.eye(1))
+    places, weights = np.linspace(-1, 2, 4)[:, None], RNG.uniform(size=(15, 4))
+    f = evaluate_witness(BirthDeathKernel(RBF()), sample, np.array([0.8]), places, weights)
+
+    def kernel(a, b):
+        return np.exp(-((a - b.T) ** 2) / (2 * 0.8**2))
+
+    expected = weights * (up * kernel(z + step, places) - down * kernel(z, places))
+    np.testing.assert_allclose(f[:, 0], expected.mean(axis=0), rtol=1e-10)
+
+
+def fitted_line(x, y):
+    """A straight line with normal noise, and draws of its posterior with a flat prior."""
+    design = np.column_stack([np.ones_like(x), x])
+    inverse = np.linalg.inv(design.T @ design)
+    best = inverse @ design.T @ y
+    variance = np.sum((y - design @ best) ** 2) / RNG.chisquare(len(x) - 2, size=80)
+    steps = RNG.normal(size=(80, 2)) @ np.linalg.cholesky(inverse).T
+    b = best + np.sqrt(variance)[:, None] * steps
+    with pm.Model() as model:
+        inputs = pm.Data("x", x)
+        line = pm.Normal("b", 0, 100, shape=2)
+        sd = pm.HalfNormal("sd", 100)
+        pm.Normal("y", line[0] + line[1] * inputs, sd, observed=y)
+    posterior = xr.Dataset(
+        {
+            "b": (("chain", "draw", "b_dim_0"), b[None]),
+            "sd": (("chain", "draw"), np.sqrt(variance)[None]),
+        }
+    )
+    return pymc_ksd.ksd_ppc(model, posterior, num_draws=60, random_seed=1)
+
+
+def title(check, **options):
+    collection = pymc_ksd.plot_ksd_witness(check, backend="matplotlib", **options)
+    return collection.get_target("y", {}).get_title()
+
+
+def place_of(line, places):
+    return float(places[int(np.argmax(np.abs(line)))])
+
+
+def test_witness_points_at_a_bump_of_the_mean():
+    x = np.sort(RNG.uniform(-3, 3, size=400))
+    bump = 2.0 * np.exp(-(x**2) / (2 * 0.3**2))
+    check = fitted_line(x, x + bump + RNG.normal(size=400))
+    assert float(check["p_value"]) <= 0.05
+    along = check["covariate_witness"].sel(covariate="x", level=0.0).values
+    where = place_of(along, check["covariate_value"].sel(covariate="x").values)
+    assert abs(where) < 0.4
+    # The data are larger than the model expects: the witness is negative there.
+    assert along[np.argmax(np.abs(along))] < 0
+    assert title(check, covariate="x").startswith("Most where x is ")
+    assert title(check, covariate="x").endswith("the model expects smaller values there")
+
+
+def test_witness_points_at_the_noisy_end():
+    x = np.sort(RNG.uniform(-3, 3, size=400))
+    noise = RNG.normal(size=400) * np.where(x > 1.5, 3.0, 1.0)
+    check = fitted_line(x, x + noise)
+    high, low = (
+        check["covariate_witness"].sel(covariate="x", level=level).values for level in (1.0, -1.0)
+    )
+    places = check["covariate_value"].sel(covariate="x").values
+    # Residuals are too wide at the end: pulled in on both sides, and too narrow before it.
+    noisy = places > 1.7
+    assert (high[noisy] < 0).all()
+    assert (low[noisy] > 0).all()
+    assert np.mean(high[places < 1.0]) > 0 > np.mean(low[places < 1.0])
+    over = check["covariate_witness_band"].sel(covariate="x", bound="upper", level=0.0).values
+    assert np.abs(high)[noisy].max() > over[noisy].max()
+
+
+def test_witness_points_at_a_cluster_of_outcomes():
+    y = RNG.normal(size=400)
+    y[:40] = 3 + 0.3 * RNG.normal(size=40)
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, 1.0, observed=y)
+    check = pymc_ksd.ksd_ppc(model, num_draws=60, random_seed=1)
+    witness, places = check["witness"].values, check["residual_value"].values
+    assert 1.8 < place_of(witness, places) < 3.5
+    # Larger values than the model expects, and more than replicated data show.
+    worst = np.argmax(np.abs(witness))
+    assert witness[worst] < check["witness_band"].sel(bound="lower").values[worst]
+
+
+def test_witness_of_a_true_model_stays_quiet():
+    x = RNG.uniform(-3, 3, size=200)
+    check = fitted_line(x, x + RNG.normal(size=200))
+    assert float(check["p_value"]) > 0.05
+    assert "no more than" in title(check)
+    assert "no more than" in title(check, covariate="residual")
+    with pytest.raises(ValueError, match="must be one of residual, x"):
+        pymc_ksd.plot_ksd_witness(check, covariate="z")
