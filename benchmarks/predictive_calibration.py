@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pytensor.tensor.variable import TensorVariable
 
 from benchmarks.predictive_cases import MISFITS, TRUE, Case, Fitted
 from benchmarks.rates import ALPHA, Rate, generator, header, page
@@ -23,7 +25,7 @@ from pymc_ksd.fitted_density import fitted_density
 from pymc_ksd.posterior_given import given_values
 
 REPLICATIONS, POWER_REPLICATIONS = 200, 40
-NUM_DRAWS = 60
+NUM_DRAWS, HELD_OUT_DRAWS = 60, 50
 #: What data are summarised by in the usual predictive checks.
 SUMMARIES: dict[str, Callable[..., np.ndarray]] = {
     "mean": np.mean,
@@ -94,13 +96,13 @@ class HeldOut:
     """A model fitted to a few data, and new data from its own predictive distribution."""
 
     name: str
-    write: Callable[[np.ndarray], None]
+    write: Callable[[TensorVariable], None]
     posterior: Callable[[np.ndarray, int, np.random.Generator], dict[str, np.ndarray]]
     draw: Callable[..., np.ndarray]
     truth: Callable[[int, np.random.Generator], np.ndarray]
 
 
-def _normal(y: np.ndarray) -> None:
+def _normal(y: TensorVariable) -> None:
     mu, sd = pm.Normal("mu", 0, 100), pm.HalfNormal("sd", 100)
     pm.Normal("y", mu, sd, observed=y)
 
@@ -110,8 +112,8 @@ def _normal_posterior(y: np.ndarray, size: int, rng: np.random.Generator) -> dic
     return {"mu": rng.normal(y.mean(), np.sqrt(variance / len(y))), "sd": np.sqrt(variance)}
 
 
-def _one_rate(write: Callable[..., None]) -> Callable[[np.ndarray], None]:
-    def model(y: np.ndarray) -> None:
+def _one_rate(write: Callable[..., None]) -> Callable[[TensorVariable], None]:
+    def model(y: TensorVariable) -> None:
         rate = pm.HalfNormal("rate", 100)
         write(rate, y)
 
@@ -144,36 +146,54 @@ HELD_OUT = [
 
 
 def held_out_rate(
-    case: HeldOut, replications: int, *, from_truth: bool = False, n: int = 200, fitted: int = 20
+    case: HeldOut,
+    replications: int,
+    *,
+    shared: bool = False,
+    n: int = 100,
+    fitted: int = 20,
+    **options: Any,
 ) -> Rate:
-    """Test new data from the predictive distribution, or from the parameters it estimates."""
-    rng = generator(case.name, n + from_truth)
+    """Test new data, each with a draw of its own or all of them with one draw."""
+    rng = generator(case.name, n + shared)
+    with pm.Model() as model:
+        case.write(pm.Data("outcome", case.truth(fitted, rng)))
     rejections = 0
     for _ in range(replications):
         y = case.truth(fitted, rng)
-        values = case.posterior(y, 200, rng)
+        values = case.posterior(y, HELD_OUT_DRAWS, rng)
         posterior = xr.Dataset({k: (("chain", "draw"), v[None]) for k, v in values.items()})
-        with pm.Model() as model:
-            case.write(y)
-        chosen = rng.integers(200, size=n)
+        with model:
+            pm.set_data({"outcome": y})
+        size = 1 if shared else n
+        chosen = np.broadcast_to(rng.integers(HELD_OUT_DRAWS, size=size), n)
         new = case.draw(rng, *(v[chosen] for v in values.values()))
-        if from_truth:
-            new = case.truth(n, rng)
-        result = ksd_test(model, new, posterior=posterior, random_seed=rng, progressbar=False)
+        result = ksd_test(
+            model, new, posterior=posterior, random_seed=rng, progressbar=False, **options
+        )
         rejections += float(result["p_value"]) <= ALPHA
     return Rate(rejections, replications)
 
 
 def held_out_table(replications: int) -> list[str]:
     """Measure the test of held-out data, as a Markdown table."""
+    exact = {"null": "parametric", "n_bootstrap": 19}
     rows = []
     for case in HELD_OUT:
-        own = held_out_rate(case, replications)
-        few = held_out_rate(case, replications // 2, from_truth=True, fitted=20)
-        many = held_out_rate(case, replications // 2, from_truth=True, fitted=2_000)
-        rows.append(f"| {case.name} | {own} | {few} | {many} |")
+        rates = [
+            held_out_rate(case, replications),
+            held_out_rate(case, replications, shared=True),
+            held_out_rate(case, replications, shared=True, fitted=2_000),
+            held_out_rate(case, replications, shared=True, **exact),
+        ]
+        rows.append(f"| {case.name} | " + " | ".join(map(str, rates)) + " |")
         print(rows[-1], flush=True)
-    columns = ("from the predictive", "from the truth, 20 fitted", "from the truth, 2,000 fitted")
+    columns = (
+        "each its own draw",
+        "one draw",
+        "one draw, 2,000 fitted",
+        "one draw, parametric null",
+    )
     return [*header("model", *columns), *rows]
 
 
@@ -203,13 +223,13 @@ def report(replications: int, power_replications: int) -> str:
             "show, such as heavy tails, it finds as well.",
             check_table(MISFITS, power_replications),
             "## Held-out data",
-            "`ksd_test(model, new_data, posterior=idata)` with 200 new observations of a model "
-            "that was fitted to 20, everything at its default. The first column is the level: new "
-            "data come from the predictive mixture itself, each observation with a draw of its "
-            "own. Real new data share one parameter, which the fit knows only roughly; so many of "
-            "them are told from the mixture (second column) unless the fit was to many more "
-            "(third).",
-            held_out_table(2 * replications),
+            "`ksd_test(model, new_data, posterior=idata)` with 100 new observations of a model "
+            "that was fitted to 20. New data come from the predictive distribution itself: each "
+            "observation with a draw of its own (what the bootstrap is for), or all with one draw, "
+            "as real data that share their parameters. Then the bootstrap is right only if the fit "
+            "was to many more data (third column), and the parametric null always (fourth, with 19 "
+            "replicates).",
+            held_out_table(replications),
         ]
     )
 

@@ -38,6 +38,19 @@ def main() -> None:
     picture = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib")
     save(picture, images / "ksd_contributions.png")
 
+    draw_fitted_model(images)
+
+
+def draw_fitted_model(images: Path) -> None:
+    """Draw the pictures of the page on fitted models, from the code on it."""
+    text = (DOCS / "fitted_models.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    found: dict[str, object] = {}
+    exec(code, found)
+    check = found["check"]
+    save(pymc_ksd.plot_ksd_ppc(check, backend="matplotlib"), images / "ksd_ppc.png")
+    save(pymc_ksd.plot_ksd_witness(check, backend="matplotlib"), images / "ksd_witness.png")
+
 
 def save(picture: object, path: Path) -> None:
     """Save a picture without surrounding white."""

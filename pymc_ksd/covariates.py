@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
@@ -21,6 +22,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.fitted_density import FittedDensity, parameter_graphs
+from pymc_ksd.observation_places import Places
 from pymc_ksd.points import median_distance
 
 __all__ = ["Column", "Comparison", "find_comparisons"]
@@ -98,13 +100,20 @@ def find_comparisons(
     list of Comparison
     """
     found = [Comparison("residuals", [])]
+    places = density.places
+    if isinstance(covariates, Mapping) and not isinstance(covariates, xr.Dataset):
+        if places.name not in covariates:
+            raise ValueError(
+                f"`covariates` must have an entry for the observed variable {places.name!r}, got "
+                f"{', '.join(map(str, covariates))}."
+            )
+        covariates = covariates[places.name]
     if covariates is None:
         return found
-    places = density.places
     if not (isinstance(covariates, str) and covariates == "auto"):
-        columns = user_columns(model, covariates, places.name, places.numbers)
+        columns = user_columns(model, covariates, density)
         return found + _grouped("covariates", columns, len(columns))
-    inputs = columns_of_inputs(density.rv, places.numbers)
+    inputs = columns_of_inputs(density.rv, places)
     parameters = [density.parameters(*values) for values in given]
     columns = []
     for name in parameters[0]:
@@ -138,15 +147,15 @@ def columns_of_table(name: str, values: Any, labels: bool = False) -> list[Colum
     ]
 
 
-def columns_of_inputs(rv: TensorVariable, places: np.ndarray) -> list[Column]:
+def columns_of_inputs(rv: TensorVariable, places: Places) -> list[Column]:
     """Return the numbers in a variable's graph that come with every observation.
 
     Parameters
     ----------
     rv : TensorVariable
         The observed variable.
-    places : ndarray of int
-        For every place of an observation in the model, its number, or -1 where it is missing.
+    places : Places
+        Where its observations are.
 
     Returns
     -------
@@ -154,24 +163,16 @@ def columns_of_inputs(rv: TensorVariable, places: np.ndarray) -> list[Column]:
         Without repetitions; arrays by which others are indexed are labels.
     """
     nodes = list(_numbers_behind(parameter_graphs(rv)))
-    indices: set[Any] = set()
-    for node in nodes:
-        # One class in PyTensor 3, two in PyTensor 2.
-        if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
-            indices |= set(ancestors(node.owner.inputs[1:]))
+    indices = _indices(nodes)
     columns: list[Column] = []
     for node in nodes:
-        if isinstance(node, Constant):
-            value = node.data
-        elif isinstance(node, SharedVariable):
-            value = node.get_value(borrow=True)
-        else:
+        value = _held_by(node)
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub" or not value.ndim:
             continue
-        is_table = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
-        if is_table and value.shape[: places.ndim] == places.shape:
+        table = places.rows(value)
+        if table is not None:
             name = node.name or f"input {len(columns)}"
-            is_index = node in indices and value.dtype.kind in "iu"
-            columns += columns_of_table(str(name), in_order(value, places), is_index)
+            columns += columns_of_table(str(name), table, node in indices)
     different: dict[bytes, Column] = {}
     for column in columns:
         different.setdefault(column.values.tobytes(), column)
@@ -194,55 +195,58 @@ def _numbers_behind(graphs: Iterable[TensorVariable]) -> Iterator[TensorVariable
             stack.extend(node.owner.inputs[::-1])
 
 
-def in_order(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return one row for every observation from an array arranged as the model has them."""
-    flat = places.ravel()
-    rows = np.flatnonzero(flat >= 0)
-    table = values.reshape(flat.size, -1)
-    ordered: np.ndarray = table[rows[np.argsort(flat[rows])]]
-    return ordered
+def _indices(nodes: Iterable[Any]) -> set[Any]:
+    """Return what other arrays are indexed by."""
+    found: set[Any] = set()
+    for node in nodes:
+        # One class in PyTensor 3, two in PyTensor 2.
+        if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
+            found |= set(ancestors(node.owner.inputs[1:]))
+    return found
 
 
-def user_columns(model: pm.Model, covariates: Any, name: str, places: np.ndarray) -> list[Column]:
+def _held_by(node: Any) -> Any:
+    """Return the value of a constant or of shared data, None for anything else."""
+    if isinstance(node, Constant):
+        return node.data
+    return node.get_value(borrow=True) if isinstance(node, SharedVariable) else None
+
+
+def user_columns(model: pm.Model, covariates: Any, density: FittedDensity) -> list[Column]:
     """Return the columns that a user asked for.
 
     Parameters
     ----------
     model : pm.Model
         The model, whose data can be named.
-    covariates : array_like, Series, DataFrame, str, sequence of str or mapping
-        The covariates, or one entry for each observed variable.
-    name : str
+    covariates : array_like, Series, DataFrame, Dataset, str or sequence of str
+        The covariates.
+    density : FittedDensity
         The observed variable.
-    places : ndarray of int
-        Where its observations are, see :func:`columns_of_inputs`.
 
     Returns
     -------
     list of Column
     """
-    if isinstance(covariates, Mapping):
-        if name not in covariates:
-            raise ValueError(
-                f"`covariates` must have an entry for the observed variable {name!r}, got "
-                f"{', '.join(map(str, covariates))}."
-            )
-        covariates = covariates[name]
-        if covariates is None:
-            return []
     if isinstance(covariates, str):
         covariates = [covariates]
     if isinstance(covariates, pd.Series):
         covariates = covariates.to_frame(covariates.name or "covariate")
+    parts: list[tuple[str, Any, bool]]
     if isinstance(covariates, pd.DataFrame):
-        parts: list[tuple[str, Any]] = [(str(key), covariates[key]) for key in covariates.columns]
+        parts = [(str(key), covariates[key], False) for key in covariates.columns]
+    elif isinstance(covariates, xr.Dataset):
+        parts = [(str(key), array.values, False) for key, array in covariates.data_vars.items()]
     elif _are_names(covariates):
-        parts = [(str(key), _model_data(model, key)) for key in covariates]
+        indices = _indices(_numbers_behind(parameter_graphs(density.rv)))
+        parts = [
+            (key, _model_data(model, key), model.named_vars[key] in indices) for key in covariates
+        ]
     else:
-        parts = [("covariate", covariates)]
+        parts = [("covariate", covariates, False)]
     columns: list[Column] = []
-    for key, values in parts:
-        columns += _read_column(key, values, name, places)
+    for key, values, labels in parts:
+        columns += _read_column(key, values, labels, density.places)
     if not columns:
         raise ValueError("`covariates` must vary between observations, but none does.")
     return columns
@@ -257,11 +261,9 @@ def _are_names(covariates: Any) -> bool:
 
 
 def _model_data(model: pm.Model, key: str) -> np.ndarray:
-    variable = model.named_vars.get(key)
-    if isinstance(variable, SharedVariable):
-        return np.asarray(variable.get_value())
-    if isinstance(variable, Constant):
-        return np.asarray(variable.data)
+    value = _held_by(model.named_vars.get(key))
+    if value is not None:
+        return np.asarray(value)
     known = [v.name for v in model.data_vars]
     raise ValueError(
         f"`covariates` must name data of the model ({', '.join(known) or 'it has none'}), got "
@@ -269,13 +271,13 @@ def _model_data(model: pm.Model, key: str) -> np.ndarray:
     )
 
 
-def _read_column(key: str, values: Any, name: str, places: np.ndarray) -> list[Column]:
+def _read_column(key: str, values: Any, labels: bool, places: Places) -> list[Column]:
     if isinstance(values, pd.Series) and not pd.api.types.is_numeric_dtype(values):
         codes, _ = pd.factorize(values, use_na_sentinel=False)
         array, labels = codes.astype(np.float64), True
     else:
         try:
-            array, labels = np.asarray(values, dtype=np.float64), False
+            array = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"`covariates` must hold numbers, or labels in a DataFrame, but {key!r} does not."
@@ -285,12 +287,12 @@ def _read_column(key: str, values: Any, name: str, places: np.ndarray) -> list[C
             f"`covariates` must be finite, but {np.count_nonzero(~np.isfinite(array))} value(s) of "
             f"{key!r} are not."
         )
-    n = np.count_nonzero(places >= 0)
-    if array.shape[: places.ndim] == places.shape:
-        array = in_order(array, places)
-    elif array.ndim not in (1, 2) or len(array) != n:
+    table = places.rows(array) if array.ndim else None
+    if table is None and array.ndim in (1, 2) and len(array) == places.n:
+        table = array.reshape(places.n, -1)
+    if table is None:
         raise ValueError(
-            f"`covariates` must have one row for each of the {n} observations of {name!r}, but "
-            f"{key!r} has shape {array.shape}."
+            f"`covariates` must have one row for each of the {places.n} observations of "
+            f"{places.name!r}, but {key!r} has shape {array.shape}."
         )
-    return columns_of_table(key, array, labels)
+    return columns_of_table(key, table, labels)

@@ -14,7 +14,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import PartialObservedRV, SymbolicRandomVariable
-from pytensor.graph.replace import clone_replace, graph_replace
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
@@ -35,12 +35,14 @@ from pymc_ksd.observation_functions import (
     compile_score_function,
     compile_unconstrain,
 )
-from pymc_ksd.observation_layout import Layout, find_layout, point_dims
-from pymc_ksd.observation_places import Places, find_places
+from pymc_ksd.observation_layout import Layout, find_layout, point_dims, sample_axes
+from pymc_ksd.observation_places import Places, find_places, is_split
 from pymc_ksd.sample_data import Variable
 
 __all__ = ["FittedDensity", "fitted_density", "observed_variables", "parameter_graphs"]
 
+#: Densities kept for a model; the oldest is dropped beyond this number.
+_MAX_KEPT = 32
 _densities: WeakKeyDictionary[pm.Model, dict[Any, FittedDensity]] = WeakKeyDictionary()
 
 
@@ -113,7 +115,8 @@ def observed_variables(
     names = [var_names] if isinstance(var_names, str) else list(var_names)
     if not names:
         raise ValueError("`var_names` must name at least one variable, got none.")
-    names = [f"{name}_observed" if f"{name}_observed" in known else name for name in names]
+    parts = {name.removesuffix("_observed"): name for name in known if is_split(model, name)}
+    names = [name if name in known else parts.get(name, name) for name in names]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(
@@ -143,6 +146,8 @@ def fitted_density(
     )
     kept = _densities.setdefault(model, {})
     if key not in kept:
+        while len(kept) >= _MAX_KEPT:
+            kept.pop(next(iter(kept)))
         kept[key] = _build(model, rv, dims, compile_kwargs)
     return kept[key]
 
@@ -153,39 +158,39 @@ def _build(
     sample_dims: Sequence[str] | None,
     compile_kwargs: Mapping[str, Any] | None,
 ) -> FittedDensity:
-    name, whole, observed = _whole(model, rv)
+    name, whole, observed, is_missing = _whole(model, rv)
     check_observed_logp(whole)
-    _check_sample(model, whole, name, observed.shape, sample_dims)
-    # What it depends on directly: the parents of free variables do not matter once these are known.
-    others = [other for other in model.basic_RVs if other is not rv]
-    above = set(ancestors([whole], blockers=others))
-    free = [variable for variable in model.free_RVs if variable in above]
-    inputs = [variable.type(name=str(variable.name)) for variable in free]
-    replacements = dict(zip(free, inputs, strict=True))
-    for other in model.observed_RVs:
-        if other is not rv and other in above:
-            replacements[other] = model.rvs_to_values[other]
-    # A copy in any case, because it gets a name.
-    fixed = graph_replace([whole], replacements, strict=False)[0]
-    fixed = clone_replace(fixed)
-    fixed.name = name
+    sample_dims = _own_sample_dims(model, name, sample_dims)
+    (shape,) = evaluate_shapes([whole])
+    _check_sample(model, whole, name, shape, sample_dims)
 
     length = pt.lscalar("length")
-    layout = find_layout(model, fixed, sample_dims, length, [], [], observed)
+    resized = find_layout(model, whole, sample_dims, length, [], [], name=name, observed=observed)
+    # What it depends on directly: the parents of free variables do not matter once these are known.
+    others = [other for other in model.basic_RVs if other is not rv]
+    above = set(ancestors([whole, resized.rv], blockers=others))
+    free = [variable for variable in model.free_RVs if variable in above]
+    inputs = [variable.type(name=str(variable.name)) for variable in free]
+    known = dict(zip(free, inputs, strict=True))
+    known |= {o: model.rvs_to_values[o] for o in model.observed_RVs if o in above and o is not rv}
+    fixed, own = graph_replace([resized.rv, whole], known, strict=False)
+    layout = replace(resized, rv=fixed)
     layouts = [layout]
+
     unconstrain_parts = compile_unconstrain(layouts, length, inputs)
-    data = layout.to_points(observed)
     # Any values will do, it is shapes that are asked for.
     some = [np.ones(s, v.dtype) for s, v in zip(evaluate_shapes(free), free, strict=True)]
-    unconstrained = unconstrain_parts({name: data}, *some)[0]
+    example = layout.to_points(observed if observed.shape == shape else np.ones(shape))
+    unconstrained = unconstrain_parts({name: example}, *some)[0]
     variable = describe(
         model,
         fixed,
         layout.transform,
-        data.shape[1:],
+        example.shape[1:],
         unconstrained.shape[1:],
         point_dims(model, layout),
     )
+    variable = replace(variable, name=name)
     arguments = (layouts, [variable.unconstrained_shape], length, compile_kwargs, inputs)
     if is_discrete(rv):
         log_probability = compile_log_probability(*arguments)
@@ -199,6 +204,15 @@ def _build(
     sampler = compile_sampler(layouts, length, inputs)
     values = compile_function([], model.rvs_to_values[rv])
 
+    def data() -> np.ndarray:
+        array = np.asarray(values())
+        if array.shape != shape:
+            raise ValueError(
+                f"The model has {array.shape[0]} observations of {name!r}, but its parameters are "
+                f"for {shape[0]}: set observations and inputs to the same length."
+            )
+        return layout.to_points(array)
+
     def simulate(n: int, rng: np.random.Generator, *given: np.ndarray) -> np.ndarray:
         return sampler(n, rng, *given)[name]
 
@@ -207,20 +221,38 @@ def _build(
 
     density = FittedDensity(
         variable=variable,
-        rv=fixed,
+        rv=own,
         given=tuple(str(variable.name) for variable in free),
         discrete=is_discrete(rv),
         circular=(name,) if is_circular(layout.transform) else (),
-        places=find_places(model, rv, layout),
-        data=lambda: layout.to_points(np.asarray(values())),
+        places=find_places(model, rv, layout, shape),
+        data=data,
         simulate=simulate,
         unconstrain=unconstrain,
         log_density=log_density,
-        parameters=_parameters(layout, fixed, inputs),
+        parameters=_parameters(layout, own, inputs),
     )
-    if whole is rv:
+    if is_missing is None:
         return density
-    return _complete_part(density, data)
+    return _complete_part(density, layout.to_points(observed), layout.to_points(is_missing))
+
+
+def _own_sample_dims(
+    model: pm.Model, name: str, sample_dims: Sequence[str] | None
+) -> Sequence[str] | None:
+    """Return the dims that count a variable's observations, None for its first axis."""
+    if sample_dims is None:
+        return None
+    if is_split(model, name):
+        raise ValueError(
+            f"`sample_dims` was given, but {name.removesuffix('_observed')!r} has missing values: "
+            "its elements that are observed are checked one by one."
+        )
+    dims = {str(rv.name): model.named_vars_to_dims.get(rv.name, ()) for rv in model.observed_RVs}
+    somewhere = any(set(sample_dims) <= set(own) for own in dims.values())
+    has_them = set(sample_dims) <= set(dims.get(name, ()))
+    # With several observed variables they belong to those that have them.
+    return None if somewhere and not has_them else sample_dims
 
 
 def _check_sample(
@@ -232,8 +264,7 @@ def _check_sample(
 ) -> None:
     """Refuse one observation, such as a path or a vector, in the place of a sample."""
     n_batch = rv.ndim - rv.owner.op.ndim_supp
-    dims = list(model.named_vars_to_dims.get(name, ()))
-    axes = [0] if sample_dims is None else [dims.index(d) for d in sample_dims if d in dims]
+    axes = (0,) if sample_dims is None else sample_axes(model, name, n_batch, sample_dims)
     if n_batch and int(np.prod([shape[axis] for axis in axes])) > 1:
         return
     kind = "path or vector" if rv.ndim else "number"
@@ -245,21 +276,28 @@ def _check_sample(
     )
 
 
-def _whole(model: pm.Model, rv: TensorVariable) -> tuple[str, TensorVariable, np.ndarray]:
-    """Return the variable that an observed part belongs to, with NaN for what is missing."""
+def _whole(
+    model: pm.Model, rv: TensorVariable
+) -> tuple[str, TensorVariable, np.ndarray, np.ndarray | None]:
+    """Return the variable that an observed part belongs to, its values, and which are missing.
+
+    Missing ones have some other value of the variable in their place.
+    """
     observed = np.asarray(compile_function([], model.rvs_to_values[rv])())
     if not isinstance(rv.owner.op, PartialObservedRV):
-        return str(rv.name), rv, observed
+        return str(rv.name), rv, observed, None
     whole, mask = rv.owner.inputs[:2]
     is_missing = np.asarray(compile_function([], mask)(), dtype=bool)
-    full = np.full(is_missing.shape, np.nan)
+    full = np.full(is_missing.shape, observed[0], dtype=observed.dtype)
     full[~is_missing] = observed
-    return str(rv.name).removesuffix("_observed"), whole, full
+    return str(rv.name).removesuffix("_observed"), whole, full, is_missing
 
 
-def _complete_part(density: FittedDensity, data: np.ndarray) -> FittedDensity:
+def _complete_part(
+    density: FittedDensity, data: np.ndarray, is_missing: np.ndarray
+) -> FittedDensity:
     """Return the density of the observations that have no missing elements."""
-    complete = ~np.isnan(data).reshape(len(data), -1).any(axis=1)
+    complete = ~is_missing.reshape(len(data), -1).any(axis=1)
     if complete.sum() < 2:
         raise ValueError(
             f"The observed variable {density.variable.name!r} has {complete.sum()} observations "

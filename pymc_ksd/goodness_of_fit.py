@@ -78,7 +78,9 @@ def ksd_test(
         Draws of the posterior. `data` are then new observations of an observed variable, and they
         are tested against its posterior predictive distribution: the mixture over these draws, of
         which at most 1,000 are used, evenly spaced. Inputs of new observations are set before, with
-        ``pm.set_data``.
+        ``pm.set_data``. The bootstrap takes the observations as independent draws from this
+        mixture; ``null="parametric"`` lets them share one draw of the parameters, as new data do,
+        and should be used unless the model was fitted to many more data than are tested.
     var_names : str or sequence of str, optional
         Test some variables only, see :func:`compile_score`.
     sample_dims : str or sequence of str, optional

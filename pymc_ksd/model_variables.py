@@ -88,6 +88,7 @@ def model_key(model: pm.Model) -> tuple[Any, ...]:
         tuple(id(rv) for rv in model.basic_RVs),
         tuple(id(potential) for potential in model.potentials),
         tuple((dim, _length(length)) for dim, length in model.dim_lengths.items()),
+        tuple((dim, labels and tuple(labels)) for dim, labels in model.coords.items()),
     )
 
 

@@ -22,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_ksd.lattice import is_discrete, lattice_transform
 from pymc_ksd.model_variables import check_unconstrained, evaluate_shapes
 
-__all__ = ["Layout", "explain_lengths", "find_layout", "in_layout", "point_dims"]
+__all__ = ["Layout", "explain_lengths", "find_layout", "in_layout", "point_dims", "sample_axes"]
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,23 @@ def find_layout(
     length: TensorVariable,
     earlier: Sequence[TensorVariable],
     earlier_layouts: Sequence[Layout],
+    *,
+    name: str | None = None,
     observed: np.ndarray | None = None,
 ) -> Layout:
     """Find the axes that count observations, and let their number be any.
 
-    `earlier` are the variables that this one may depend on, with their layouts. Where its
-    parameters have no values yet, shapes and shares are those of the `observed` values.
+    `earlier` are the variables that this one may depend on, with their layouts. A variable without
+    a name of its own gets one by `name`. Where parameters have no values yet, the most frequent of
+    several kinds is taken from `observed` counts.
     """
-    shape = evaluate_shapes([rv])[0] if observed is None else observed.shape
+    name = str(name or rv.name)
+    (shape,) = evaluate_shapes([rv])
     n_batch = rv.ndim - rv.owner.op.ndim_supp
     axes: tuple[int, ...] = (0,)
     is_single = n_batch == 0
     if sample_dims is not None:
-        axes, is_single = _sample_axes(model, rv, n_batch, sample_dims), False
+        axes, is_single = sample_axes(model, name, n_batch, sample_dims), False
     lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
 
     # The variables this one depends on get the symbolic number of observations too.
@@ -107,29 +111,33 @@ def find_layout(
         # Some distributions cannot have a symbolic size: they are tested at the size they have.
         if is_single:
             free = change_dist_size(free, (1,), expand=True)
-    free.name = rv.name
+    if free.name != name:
+        # A copy: the variable may still be the model's own.
+        free = free.owner.clone().outputs[free.owner.outputs.index(free)]
+        free.name = name
     if is_discrete(rv):
         transform = lattice_transform(free, observed)
     else:
         transform = _default_transform(free.owner.op, free)
         check_unconstrained(free, transform, "observed")
-    return Layout(str(rv.name), free, transform, axes, lengths, rv if is_single else None)
+    return Layout(name, free, transform, axes, lengths, rv if is_single else None)
 
 
-def _sample_axes(
-    model: pm.Model, rv: TensorVariable, n_batch: int, sample_dims: Sequence[str]
+def sample_axes(
+    model: pm.Model, name: str, n_batch: int, sample_dims: Sequence[str]
 ) -> tuple[int, ...]:
-    dims = list(model.named_vars_to_dims.get(rv.name, ()))
+    """Return the axes of an observed variable that the given dims are."""
+    dims = list(model.named_vars_to_dims.get(name, ()))
     missing = [dim for dim in sample_dims if dim not in dims]
     if missing:
         raise ValueError(
-            f"`sample_dims` must be dims of the observed variable {rv.name!r} "
+            f"`sample_dims` must be dims of the observed variable {name!r} "
             f"({', '.join(map(str, dims)) or 'it has none'}), got {', '.join(missing)}."
         )
     axes = tuple(dims.index(dim) for dim in sample_dims)
     if max(axes) >= n_batch:
         raise ValueError(
-            f"`sample_dims` must count independent observations of {rv.name!r}, but "
+            f"`sample_dims` must count independent observations of {name!r}, but "
             f"{dims[max(axes)]!r} is an axis of a single one."
         )
     return axes

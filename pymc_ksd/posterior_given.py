@@ -44,15 +44,18 @@ def given_values(
     list of tuple of ndarray
         One tuple for each draw.
     """
+    posterior = None if data is None else posterior_dataset(data)
+    total = 0
+    if posterior is not None and "draw" in posterior.dims:
+        total = posterior.sizes["chain"] * posterior.sizes["draw"]
     if not names:
-        return [()] * num_draws
+        return [()] * min(num_draws, total or num_draws)
     if data is None:
         raise ValueError(
             "Draws of the posterior are required: the observed variables depend on "
             f"{', '.join(names)}."
         )
-    posterior = posterior_dataset(data)
-    if posterior is None or "draw" not in posterior.dims:
+    if posterior is None or not total:
         raise ValueError("`idata` must have a group 'posterior' with draws of the free variables.")
     missing = [name for name in names if name not in posterior]
     if missing:
@@ -60,7 +63,6 @@ def given_values(
             f"`idata` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
             f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
         )
-    total = posterior.sizes["chain"] * posterior.sizes["draw"]
     if num_draws >= total:
         chosen = np.arange(total)
     elif rng is None:

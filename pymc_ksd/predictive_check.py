@@ -83,9 +83,10 @@ def ksd_ppc(
     covariates : "auto", None, array_like, DataFrame, str, sequence of str or mapping
         What observations are compared by beside their residuals. By default the inputs found in the
         model's graph with one row for each observation, and the distribution's own parameters at
-        their posterior mean. Or an array or DataFrame with one row for each observation (columns of
-        text are groups), names of ``pm.Data``, or, by the names of observed variables, one of these
-        for each. None compares residuals alone.
+        their posterior mean, each unless they have more than 12 columns. Or an array, DataFrame or
+        Dataset with one row for each observation (columns of text are groups), names of
+        ``pm.Data``, or, by the names of observed variables, one of these for each. None compares
+        residuals alone.
     num_draws : int, default 200
         Number of draws of the posterior, chosen at random.
     sample_dims : str or sequence of str, optional
@@ -164,11 +165,14 @@ def ksd_ppc(
     block_size = None if block_size is None else check_count(block_size, "block_size", 1)
     model = resolve_model(model)
     seed, rng = generator(random_seed)
+    # Every variable is checked with the same draws.
+    draws_seed = int(rng.integers(2**32))
     checks = []
     for rv in observed_variables(model, var_names):
         density = fitted_density(model, rv, sample_dims, compile_kwargs)
         check_circular(density.circular, base_kernel)
-        given = given_values(model, density.given, idata, num_draws, rng)
+        draws_rng = np.random.default_rng(draws_seed)
+        given = given_values(model, density.given, idata, num_draws, draws_rng)
         if len(given) < 2:
             raise ValueError(f"`idata` must have at least 2 draws, got {len(given)}.")
         stein = (BirthDeathKernel if density.discrete else SteinKernel)(base_kernel, compile_kwargs)
@@ -179,7 +183,7 @@ def ksd_ppc(
     settings = {
         "target": "fitted",
         "kernel": base_kernel,
-        "bandwidth": checks[0].attrs["bandwidth"],
+        "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
         "alpha": float(alpha),
         "num_draws": len(checks[0]["sample"]),
         "seed": seed,
@@ -317,6 +321,14 @@ def _together(checks: Sequence[xr.Dataset]) -> xr.Dataset:
         for check, own in zip(checks, kept, strict=True)
     ]
     labels = xr.IndexVariable("variable", names)
-    joined = xr.concat(shared, dim=labels, join="outer", combine_attrs="drop", data_vars="all")
+    joined = xr.concat(
+        shared,
+        dim=labels,
+        join="outer",
+        combine_attrs="drop",
+        data_vars="all",
+        coords="minimal",
+        compat="override",
+    )
     parts = [check[own] for check, own in zip(checks, kept, strict=True)]
     return xr.merge([joined, *parts], combine_attrs="drop")

@@ -119,10 +119,6 @@ class _Mixture:
                 bar.advance(1)
 
     def simulate(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Draw new observations, each with a draw of its own."""
-        chosen = rng.integers(len(self.given), size=n)
-        sample = np.array(self.density.simulate(n, rng, *self.given[0]))
-        for number in np.unique(chosen):
-            rows = chosen == number
-            sample[rows] = self.density.simulate(n, rng, *self.given[number])[rows]
-        return {self.density.variable.name: sample}
+        """Draw new observations that share one draw of the free variables, as real ones would."""
+        chosen = int(rng.integers(len(self.given)))
+        return {self.density.variable.name: self.density.simulate(n, rng, *self.given[chosen])}

@@ -47,16 +47,26 @@ class Residuals:
         data = self.density.data()
         points = self.density.unconstrain(data, *given)
         residuals, arrays = self._scaled(points, given)
-        bad = ~np.isfinite(np.concatenate([points, *arrays], axis=1)).all(axis=1)
-        if bad.any():
-            rows = np.flatnonzero(bad)
-            shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-            raise ValueError(
-                f"{len(rows)} of {len(data)} observations of {self.density.places.name!r} have no "
-                f"finite density under one of the draws in `idata` (rows {shown}): the draws do "
-                "not belong to this model and its data."
-            )
+        self._check(
+            np.isinf(points),
+            "lie on the boundary of its support{}, where unconstrained coordinates are infinite: "
+            "leave them out, or model them as atoms and check the rest",
+        )
+        self._check(
+            ~np.isfinite(np.concatenate([points, *arrays], axis=1)),
+            "have no finite density under one of the draws in `idata`{}: the draws do not belong "
+            "to this model and its data",
+        )
         return residuals
+
+    def _check(self, bad: np.ndarray, problem: str) -> None:
+        rows = np.flatnonzero(bad.any(axis=1))
+        if rows.size:
+            shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+            text = problem.format(f" (rows {shown})")
+            raise ValueError(
+                f"{len(rows)} of {len(bad)} observations of {self.density.places.name!r} {text}."
+            )
 
     def of_points(self, points: np.ndarray, given: Given) -> Points:
         """Return the residuals of replicated observations, in unconstrained coordinates."""
@@ -82,7 +92,7 @@ def replicate(density: FittedDensity, n: int, rng: np.random.Generator, given: G
     def draw() -> np.ndarray:
         try:
             values = density.simulate(n, rng, *given)
-        except ValueError as error:
+        except (NotImplementedError, ValueError) as error:
             raise ValueError(
                 f"Data of {density.places.name!r} cannot be replicated with one of the draws in "
                 f"`idata`: {str(error).splitlines()[0]}."

@@ -103,15 +103,19 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
         dims = variable.dims or tuple(
             f"{variable.name}_dim_{axis}" for axis in range(len(variable.shape))
         )
-        dims = tuple(f"{dim}_" if dim in _RESERVED_DIMS else dim for dim in dims)
-        coords = {dim: list(variable.coords[dim]) for dim in dims if dim in variable.coords}
+        own, dims = dims, tuple(f"{dim}_" if dim in _RESERVED else dim for dim in dims)
+        coords = {
+            dim: list(variable.coords[old])
+            for dim, old in zip(dims, own, strict=True)
+            if old in variable.coords
+        }
         arrays[name] = xr.DataArray(part.reshape(variable.shape), dims=dims, coords=coords)
     return xr.Dataset(arrays)
 
 
 def at_places(values: np.ndarray, places: Places) -> xr.Dataset:
     """Give each observation's number the variable's own name, dims and labels."""
-    dims = tuple(f"{dim}_" if dim in _RESERVED_DIMS else dim for dim in places.dims)
+    dims = tuple(f"{dim}_" if dim in _RESERVED else dim for dim in places.dims)
     coords = {
         dim: list(places.coords[own])
         for dim, own in zip(dims, places.dims, strict=True)

@@ -29,8 +29,8 @@ __all__ = ["LEVELS", "Curve", "Samples", "covariate_curve", "outcome_curve"]
 #: Residuals of observed and of replicated data, for some draws.
 Samples = tuple[Sequence[Points], Sequence[Points]]
 
-#: Residuals at which the witness is shown along a covariate.
-LEVELS = (-1.0, 0.0, 1.0)
+#: Shares of the residuals next to a place below which the witness along a covariate is shown.
+LEVELS = {"low": 0.1, "middle": 0.5, "high": 0.9}
 #: Places along the outcome, and along a covariate.
 _OUTCOMES, _POSITIONS = 65, 25
 #: Shares of the replicated curves between which the band lies.
@@ -75,7 +75,10 @@ def covariate_curve(
     column: Column,
     rng: np.random.Generator,
 ) -> Curve:
-    """Return the witness of one-dimensional outcomes along a covariate, at :data:`LEVELS`.
+    """Return the witness of one-dimensional outcomes along a covariate.
+
+    At every place it is shown for three residuals, the observations' own quantiles there: a model
+    that is far off would leave nothing to see at residuals that it expects.
 
     Parameters
     ----------
@@ -97,20 +100,38 @@ def covariate_curve(
     alone = Comparison(column.name, [column]).in_bandwidths(rng)
     scaled = np.asarray(alone)[:, 0]
     values, first = np.unique(column.values, return_index=True)
-    if column.labels or len(values) <= _POSITIONS:
-        values, at = values[:_POSITIONS], scaled[first[:_POSITIONS]]
-    else:
+    at = scaled[first]
+    if not column.labels and len(values) > _POSITIONS:
         low, high = np.quantile(column.values, [0.01, 0.99])
         known, values = values, np.linspace(low, high, _POSITIONS)
-        at = np.interp(values, known, scaled[first])
-    places = np.full(_POSITIONS, np.nan)
-    places[: len(values)] = values
-    at = np.pad(at, (0, _POSITIONS - len(at)), constant_values=np.inf)
-    with np.errstate(invalid="ignore"):
-        weights = np.exp(-0.5 * (scaled[:, None] - at[None, :]) ** 2)
-    grid = np.tile(LEVELS, len(at))
+        at = np.interp(values, known, at)
+    weights = np.exp(-0.5 * (scaled[:, None] - at[None, :]) ** 2)
+    grid = _quantiles(samples[0][0].positions[:, 0], weights).ravel()
     curves = _evaluate(stein, samples, bandwidths, grid, np.repeat(weights, len(LEVELS), axis=1))
-    return _summary(places, [c.reshape(len(c), len(at), len(LEVELS)) for c in curves])
+    curve = _summary(values, [c.reshape(len(c), len(at), len(LEVELS)) for c in curves])
+    return _of_one_length(curve)
+
+
+def _quantiles(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the residuals at :data:`LEVELS` for every column of weights, shape (places, 3)."""
+    order = np.argsort(residuals)
+    shares = np.cumsum(weights[order], axis=0)
+    shares /= shares[-1]
+    rows = [np.argmax(shares >= level - 1e-12, axis=0) for level in LEVELS.values()]
+    quantiles: np.ndarray = residuals[order][np.stack(rows, axis=1)]
+    return quantiles
+
+
+def _of_one_length(curve: Curve) -> Curve:
+    """Keep the places with the largest witness if there are too many, fill up with NaN if few."""
+    largest = np.argsort(-np.abs(curve.observed).max(axis=1), kind="stable")[:_POSITIONS]
+    chosen = np.sort(largest)
+    few = _POSITIONS - len(chosen)
+    return Curve(
+        np.pad(curve.places[chosen], (0, few), constant_values=np.nan),
+        np.pad(curve.observed[chosen], ((0, few), (0, 0)), constant_values=np.nan),
+        np.pad(curve.band[:, chosen], ((0, 0), (0, few), (0, 0)), constant_values=np.nan),
+    )
 
 
 def _evaluate(

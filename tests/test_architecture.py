@@ -109,7 +109,7 @@ def test_imports_point_one_way(name, path):
         ),
         (
             "xarray",
-            {"sample_data", "draws", "results", "goodness_of_fit", "sampler_quality"}
+            {"sample_data", "draws", "covariates", "results", "goodness_of_fit", "sampler_quality"}
             | {"predictive_check", "summary_table", "demonstration", "plots.options", *PLOTS},
         ),
         ("arviz_plots", PLOTS),

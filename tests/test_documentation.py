@@ -39,6 +39,15 @@ def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     assert found["missed_shift"][100] == pytest.approx(0.38, abs=0.02)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:We recommend running at least 4 chains:UserWarning")
+def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
+    found = run_page("docs/fitted_models.md", monkeypatch, tmp_path)
+    assert float(found["check"]["p_value"]) == pytest.approx(1 / 201)
+    assert float(found["better"]["p_value"]) > 0.1
+    assert float(found["held_out"]["p_value"]) > 0.05
+
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

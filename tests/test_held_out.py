@@ -117,6 +117,34 @@ def test_new_inputs_come_by_set_data():
     assert float(wrong["p_value"]) < 0.01
 
 
+def test_new_bounds_come_by_set_data():
+    with pm.Model() as model:
+        low = pm.Data("low", np.zeros(5))
+        mu = pm.Normal("mu")
+        pm.TruncatedNormal("y", mu, 1.0, lower=low, observed=np.ones(5), shape=low.shape)
+    posterior = xr.Dataset({"mu": (("chain", "draw"), RNG.normal(0, 0.01, size=(1, 20)))})
+    new_low = RNG.uniform(-1, 1, size=80)
+    values = stats.truncnorm(new_low, np.inf).rvs(random_state=RNG)
+    with model:
+        pm.set_data({"low": new_low})
+    result = pymc_ksd.ksd_test(model, values, posterior=posterior, random_seed=1)
+    assert float(result["p_value"]) > 0.05
+
+
+def test_parametric_null_lets_new_data_share_their_parameters():
+    """With a wide posterior new data from one parameter are no sample of the mixture."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 10)
+        pm.Normal("y", mu, 1.0, observed=np.zeros(10))
+    posterior = xr.Dataset({"mu": (("chain", "draw"), RNG.normal(0, 1, size=(1, 50)))})
+    new = RNG.normal(1.0, 1.0, size=80)
+    mixture = pymc_ksd.ksd_test(model, new, posterior=posterior, random_seed=1)
+    shared = pymc_ksd.ksd_test(
+        model, new, posterior=posterior, random_seed=1, null="parametric", n_bootstrap=99
+    )
+    assert float(mixture["p_value"]) <= 0.05 < float(shared["p_value"])
+
+
 def test_bad_use_is_explained():
     model, posterior = normal_model()
     data = RNG.normal(size=20)

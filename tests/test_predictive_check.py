@@ -505,3 +505,188 @@ def test_angles_need_a_periodic_kernel():
 
     check = pymc_ksd.ksd_ppc(model, posterior, kernel=periodic, random_seed=1)
     assert float(check["p_value"]) > 0.05
+
+
+def test_three_outcomes_with_and_without_covariates_and_witness():
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=2)
+        pm.Normal("first", b[0] * X, 1.0, observed=Y)
+        pm.Normal("second", b[1], 1.0, observed=Y)
+        pm.MvNormal("third", b, np.eye(2), observed=RNG.normal(size=(15, 2)))
+        pm.Normal("fixed", 0.0, 1.0, observed=RNG.normal(size=15))
+    posterior = draws(b=RNG.normal(1, 0.1, size=(10, 2)))
+    # Fewer draws than asked for, and one variable that depends on none.
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=50, random_seed=1)
+    assert check.sizes["sample"] == 10
+    assert np.isfinite(check["observed"]).all()
+    assert np.isnan(check["witness"].sel(variable="third")).all()
+    assert np.isnan(check["covariate_witness"].sel(variable="second")).all()
+    np.testing.assert_allclose(check.attrs["bandwidth"], [1, np.sqrt(2)])
+
+
+def test_labels_are_those_of_now():
+    with pm.Model(coords={"obs": np.arange(60)}) as model:
+        x = pm.Data("x", X, dims="obs")
+        slope = pm.Normal("slope")
+        pm.Normal("y", 1 + slope * x, 1, observed=Y, dims="obs")
+    posterior = draws(slope=RNG.normal(1, 0.1, size=10))
+    assert pymc_ksd.ksd_ppc(model, posterior)["obs"].values[0] == 0
+    with model:
+        pm.set_data({"x": X}, coords={"obs": np.arange(100, 160)})
+    assert pymc_ksd.ksd_ppc(model, posterior)["obs"].values[0] == 100
+
+
+def test_custom_distributions():
+    def lognormal(mu, size):
+        return pm.math.exp(pm.Normal.dist(mu, 1.0, size=size))
+
+    def logp(value, mu):
+        return pm.logp(pm.Normal.dist(mu, 1.0), value)
+
+    with pm.Model() as model:
+        slope = pm.Normal("slope")
+        pm.CustomDist("y", slope * X, dist=lognormal, observed=np.exp(Y))
+    with pm.Model() as plain:
+        slope = pm.Normal("slope")
+        pm.LogNormal("y", slope * X, 1.0, observed=np.exp(Y))
+    posterior = draws(slope=RNG.normal(1, 0.1, size=10))
+    first = pymc_ksd.ksd_ppc(model, posterior, random_seed=1)
+    assert 0 < float(first["p_value"]) <= 1
+    density, given, _ = parts(model, posterior)
+    reference_density, _, _ = parts(plain, posterior)
+    own = density.log_density(density.unconstrain(np.exp(Y), *given[0]), *given[0])[0]
+    log_y = reference_density.unconstrain(np.exp(Y), *given[0])
+    expected = reference_density.log_density(log_y, *given[0])[0]
+    # A custom distribution has no transform: no Jacobian either.
+    np.testing.assert_allclose(own, expected - log_y[:, 0], rtol=1e-8)
+
+    with pm.Model() as silent:
+        slope = pm.Normal("slope")
+        pm.CustomDist("y", slope * X, logp=logp, observed=Y)
+    with pytest.raises(ValueError, match="cannot be replicated"):
+        pymc_ksd.ksd_ppc(silent, posterior)
+
+
+@pytest.mark.parametrize("kind", ["zero-inflated", "multinomial"])
+def test_missing_counts_are_left_out(kind):
+    rng = np.random.default_rng(3)
+    with pm.Model() as model:
+        a = pm.HalfNormal("a")
+        values = {
+            "zero-inflated": rng.poisson(2, size=30),
+            "multinomial": rng.multinomial(6, [0.2, 0.3, 0.5], size=30),
+        }[kind]
+        values = np.ma.masked_array(values)
+        values[5] = np.ma.masked
+        write = {
+            "zero-inflated": lambda: pm.ZeroInflatedPoisson("y", 0.8, 1 + a, observed=values),
+            "multinomial": lambda: pm.Multinomial("y", n=6, p=[0.2, 0.3, 0.5], observed=values),
+        }[kind]
+        with pytest.warns(pm.exceptions.ImputationWarning):
+            write()
+    check = pymc_ksd.ksd_ppc(model, draws(a=np.full(20, 1.0)), num_draws=10, random_seed=1)
+    assert np.flatnonzero(np.isnan(check["y"])).tolist() == [5]
+    assert np.isfinite(check["observed"]).all()
+
+
+def test_values_on_a_boundary_are_told():
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale")
+        pm.Exponential("y", scale=scale, observed=[0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="1 of 3 observations of 'y' lie on the boundary"):
+        pymc_ksd.ksd_ppc(model, draws(scale=np.ones(10)))
+
+
+def table_model(dims):
+    values = RNG.normal(size=(8, 8))
+    with pm.Model(coords={"a": range(8), "b": range(8)}) as model:
+        x = pm.Data("x", values, dims=("a", "b"))
+        slope = pm.Normal("slope")
+        pm.Normal("y", slope * x, 1.0, observed=values, dims=("a", "b"))
+    density = fitted_density(model, model["y"], dims, None)
+    given = given_values(model, ["slope"], draws(slope=np.ones(3)), 3)
+    return model, density, find_comparisons(model, density, given, "auto"), values
+
+
+def test_inputs_follow_the_axes_of_observations():
+    _, density, found, values = table_model(("b", "a"))
+    inputs = found[-1].columns[0].values
+    np.testing.assert_allclose(inputs, density.data())
+    np.testing.assert_allclose(inputs, values.T.ravel())
+    model, density, found, values = table_model("b")
+    assert density.data().shape == (8, 8)
+    names = [comparison.name for comparison in found if comparison.name.startswith("inputs")]
+    assert names == [f"inputs: x[{index}]" for index in range(8)]
+    np.testing.assert_allclose(found[-1].columns[0].values, values[-1])
+    posterior = draws(slope=np.ones(5))
+    check = pymc_ksd.ksd_ppc(model, posterior, sample_dims=("b", "a"), random_seed=1)
+    assert check["y"].dims == ("b", "a")
+
+
+def test_sample_dims_are_explained():
+    model, _, _, _ = table_model(None)
+    posterior = draws(slope=np.ones(5))
+    with pytest.raises(ValueError, match="`sample_dims` must be dims of the observed variable 'y'"):
+        pymc_ksd.ksd_ppc(model, posterior, sample_dims="c")
+    with model:
+        pm.Normal("z", 0, 1, observed=RNG.normal(size=12))
+    check = pymc_ksd.ksd_ppc(model, posterior, sample_dims="b", random_seed=1)
+    assert check["y"].dims == ("b",)
+    assert check["z"].shape == (12,)
+
+
+@pytest.mark.parametrize("dim", ["observed", "witness", "sample", "p_value"])
+def test_dims_and_names_of_results_can_be_used(dim):
+    with pm.Model(coords={dim: range(60)}) as model:
+        slope = pm.Normal("slope")
+        pm.Normal("replicated", 1 + slope * X, 1, observed=Y, dims=dim)
+    check = pymc_ksd.ksd_ppc(model, draws(slope=np.ones(5)), random_seed=1)
+    assert check["replicated_contribution"].dims == (f"{dim}_",)
+
+
+def test_covariates_for_each_variable_and_as_datasets():
+    group = np.repeat([0, 1, 2], 20)
+    with pm.Model() as model:
+        index, treated = pm.Data("group", group), pm.Data("treated", X > 0)
+        effect = pm.Normal("effect", shape=3)
+        pm.Normal("y", effect[index] + treated, 1.0, observed=Y)
+        pm.Normal("z", effect[0], 1.0, observed=Y)
+    posterior = draws(effect=RNG.normal(size=(5, 3)))
+    density = fitted_density(model, model["y"], None, None)
+    given = given_values(model, ["effect"], posterior, 5)
+
+    def columns(covariates):
+        found = find_comparisons(model, density, given, covariates)
+        return {c.name: c.labels for comparison in found for c in comparison.columns}
+
+    assert columns("auto") == {"parameter 0": False, "group": True, "treated": False}
+    assert columns("group") == {"group": True}
+    assert columns({"y": "auto", "z": None}) == columns("auto")
+    assert columns(xr.Dataset({"w": ("i", X)})) == {"w": False}
+    check = pymc_ksd.ksd_ppc(model, posterior, covariates={"y": "auto", "z": X}, random_seed=1)
+    assert set(check["comparison"].values) == {"residuals", "parameters", "inputs", "covariates"}
+
+
+def test_witness_shows_the_groups_with_the_largest_misfit():
+    group = np.repeat(np.arange(40), 5)
+    y = RNG.normal(size=200)
+    y[group == 37] += 4
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu + np.zeros(40)[group], 1.0, observed=y)
+    labels = pd.DataFrame({"group": [f"g{i:02d}" for i in group]})
+    check = pymc_ksd.ksd_ppc(
+        model, draws(mu=RNG.normal(0, 0.05, size=30)), covariates=labels, random_seed=1
+    )
+    shown = check["covariate_value"].sel(covariate="group").values
+    assert 37 in shown
+    along = np.abs(check["covariate_witness"].sel(covariate="group", level="middle").values)
+    assert shown[np.argmax(along)] == 37
+
+
+def test_an_exact_name_wins():
+    with pm.Model() as model:
+        pm.Normal("temp", 0, 1, observed=RNG.normal(size=10))
+        pm.Normal("temp_observed", 0, 1, observed=RNG.normal(size=11))
+    check = pymc_ksd.ksd_ppc(model, var_names="temp", num_draws=5)
+    assert check["variable"].item() == "temp"

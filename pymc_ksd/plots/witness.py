@@ -59,8 +59,9 @@ def plot_ksd_witness(
     For outcomes of one dimension the line is the function that the discrepancy has found between
     data and model: where it is above zero the model expects larger values than there are, where it
     is below zero smaller ones. Data replicated from the model stay in the grey band, nearly always.
-    Along a covariate there are three lines: for residuals of -1, 0 and 1. For outcomes of several
-    dimensions the contributions of single observations are shown.
+    Along a covariate there are three lines, for low, middle and high residuals: the quantiles 10,
+    50 and 90 % of those nearby. For outcomes of several dimensions the contributions of single
+    observations are shown.
 
     Parameters
     ----------
@@ -186,7 +187,7 @@ def _along(check: xr.Dataset, covariate: str) -> _View:
         places[known],
         lines,
         _LEVEL_COLOURS,
-        f"{covariate} (blue, grey, red: at residuals -1, 0, 1)",
+        f"{covariate} (blue, grey, red: at low, middle, high residuals)",
         "witness (above 0: larger expected)",
         _title(check, covariate, places[known], lines, bands),
         envelope,

@@ -1,0 +1,47 @@
+"""Level and power of checks of fitted models (see benchmarks/predictive_calibration.py)."""
+
+import numpy as np
+import pytest
+
+from benchmarks.predictive_calibration import COLUMNS, HELD_OUT, check_rates, held_out_rate
+from benchmarks.predictive_cases import MISFITS, TRUE
+
+AUTO, ALONE = COLUMNS[:2]
+
+
+def by_name(cases):
+    return pytest.mark.parametrize("case", cases, ids=lambda case: f"{case.family}, {case.data}")
+
+
+def test_rates_tell_true_from_wrong_models():
+    noisy = next(case for case in MISFITS if case.data == "heteroscedastic noise")
+    true, wrong = check_rates(TRUE[0], 3), check_rates(noisy, 3)
+    assert true[AUTO].rejections <= 1
+    assert wrong[AUTO].rejections >= 2
+    assert np.isfinite([rate.rate for rate in wrong.values()]).all()
+
+
+@pytest.mark.slow
+@by_name(TRUE)
+def test_true_models_are_hardly_ever_rejected(case):
+    rates = check_rates(case, 60)
+    assert rates[AUTO].rejections <= 6
+    assert rates[ALONE].rejections <= 6
+
+
+@pytest.mark.slow
+@by_name([case for case in MISFITS if case.n <= 300])
+def test_wrong_models_are_found(case):
+    rates = check_rates(case, 20)
+    assert rates[AUTO].rate >= 0.8 - 3 * np.sqrt(0.8 * 0.2 / 20)
+    if "quadratic" in case.data:
+        assert rates[AUTO].rejections > rates[ALONE].rejections + 5
+    for summary in ("mean", "variance"):
+        assert rates[AUTO].rejections >= rates[summary].rejections - 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", HELD_OUT, ids=lambda case: case.name)
+def test_held_out_data_keep_the_level(case):
+    rate = held_out_rate(case, 200)
+    assert 0.01 <= rate.rate <= 0.1
