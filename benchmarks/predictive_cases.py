@@ -185,7 +185,7 @@ def _logistic(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fi
         predictor = predictor + 0.8 * x * w
     share = special.expit(predictor)
     if data == "wrong link":
-        share = 0.5 + np.arctan(4 * x + 2 * w) / np.pi
+        share = 0.5 + np.arctan(8 * x + 4 * w) / np.pi
     y = rng.binomial(1, share)
     design = _design(x, w)
 
@@ -262,16 +262,16 @@ TRUE = [Case(family, "true", 200) for family in _FAMILIES]
 #: Models of data that they do not, each with as many observations as the misfit needs.
 MISFITS = [
     Case("normal", "missing quadratic term", 300, True),
-    Case("normal", "missing interaction", 600, True),
+    Case("normal", "missing interaction", 800, True),
     Case("normal", "heteroscedastic noise", 200, True),
     Case("normal", "Student-t(3) noise", 300),
     Case("Poisson", "missing quadratic term", 400, True),
-    Case("Poisson", "missing interaction", 800, True),
-    Case("Poisson", "over-dispersed counts", 200),
+    Case("Poisson", "missing interaction", 1_000, True),
+    Case("Poisson", "over-dispersed counts", 300),
     Case("Poisson", "wrong link", 400, True),
     Case("logistic", "missing quadratic term", 800, True),
-    Case("logistic", "missing interaction", 800, True),
-    Case("logistic", "wrong link", 1_500, True),
+    Case("logistic", "missing interaction", 900, True),
+    Case("logistic", "wrong link", 800, True),
     Case("hierarchical", "scale differs between groups", 200, True),
     Case("hierarchical", "Student-t(3) noise", 300),
 ]

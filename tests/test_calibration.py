@@ -27,13 +27,13 @@ LEAST_POWER = {
 pytestmark = pytest.mark.filterwarnings("ignore:.*(trace|matrix_dot) is deprecated:FutureWarning")
 
 
-#: Fewer replicates than by default: the level is the same, and it takes two thirds of the time.
-FEWER = {"replications": 400, "n_bootstrap": 199}
+#: Data sets for each share; the page has more.
+REPLICATIONS = 300
 
 
 @cache
 def default_level(case):
-    return rejection_rate(case, n=200, **FEWER)
+    return rejection_rate(case, replications=REPLICATIONS, n=200)
 
 
 def test_rejection_rate_tells_true_from_wrong_models_and_is_repeatable():
@@ -64,7 +64,7 @@ def test_ksd_test_keeps_its_level_on_average():
 @pytest.mark.parametrize("case", OTHER_TEST_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("test", OTHER_TESTS)
 def test_other_statistics_and_nulls_keep_their_level(test, case):
-    rate = rejection_rate(case, replications=400, n=200, **OTHER_TESTS[test])
+    rate = rejection_rate(case, replications=REPLICATIONS, n=200, **OTHER_TESTS[test])
     assert LEAST <= rate.rate <= MOST
 
 
@@ -72,14 +72,14 @@ def test_other_statistics_and_nulls_keep_their_level(test, case):
 @pytest.mark.parametrize("name", LEAST_POWER)
 def test_ksd_test_rejects_a_normal_model_of_other_data(name):
     case = next(case for case in POWER_CASES if case.name == name)
-    power = rejection_rate(case, n=200, **FEWER)
+    power = rejection_rate(case, replications=REPLICATIONS, n=200)
     assert power.rate >= LEAST_POWER[name] - 3 * power.error
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("perturbed", PERTURBATIONS)
 def test_ksd_test_finds_perturbed_mixtures(perturbed):
-    power = mixture_rejection_rate(perturbed, n=100, **FEWER)
+    power = mixture_rejection_rate(perturbed, replications=REPLICATIONS, n=100)
     if perturbed == "nothing":
         assert LEAST <= power.rate <= MOST
     else:
