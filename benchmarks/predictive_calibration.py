@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,15 +81,37 @@ def pit_p_value(pit: np.ndarray) -> float:
     return float(np.asarray(array_stats.uniformity_test(np.clip(pit, eps, 1 - eps))[0]))
 
 
-def check_table(cases: Sequence[Case], replications: int) -> list[str]:
+class Rows:
+    """Finished lines of tables, kept in a file to go on from when there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._done: dict[str, str] = {}
+        if path is not None and path.exists():
+            self._done = json.loads(path.read_text(encoding="utf-8"))
+
+    def get(self, name: str, replications: int, measure: Callable[[], Sequence[Rate]]) -> str:
+        """Return a line that begins with its name, measured unless it is there already."""
+        key = f"{name} ({replications})"
+        if key not in self._done:
+            self._done[key] = f"| {name} | " + " | ".join(map(str, measure())) + " |"
+            if self._path is not None:
+                self._path.write_text(json.dumps(self._done, indent=1), encoding="utf-8")
+        print(self._done[key], flush=True)
+        return self._done[key]
+
+
+def check_table(cases: Sequence[Case], replications: int, rows: Rows) -> list[str]:
     """Measure the checks on several cases, as a Markdown table."""
-    rows = []
-    for case in cases:
-        rates = check_rates(case, replications)
-        cells = " | ".join(str(rates[column]) for column in COLUMNS)
-        rows.append(f"| {case.family} | {case.data} | {case.n} | {cells} |")
-        print(rows[-1], flush=True)
-    return [*header("model", "data", "n", *COLUMNS), *rows]
+    lines = [
+        rows.get(
+            f"{case.family} | {case.data} | {case.n}",
+            replications,
+            lambda case=case: list(check_rates(case, replications).values()),  # type: ignore[misc]
+        )
+        for case in cases
+    ]
+    return [*header("model", "data", "n", *COLUMNS), *lines]
 
 
 @dataclass(frozen=True)
@@ -175,29 +198,27 @@ def held_out_rate(
     return Rate(rejections, replications)
 
 
-def held_out_table(replications: int) -> list[str]:
+def held_out_table(replications: int, rows: Rows) -> list[str]:
     """Measure the test of held-out data, as a Markdown table."""
-    exact = {"null": "parametric", "n_bootstrap": 19}
-    rows = []
-    for case in HELD_OUT:
-        rates = [
+
+    def measure(case: HeldOut) -> list[Rate]:
+        exact = {"null": "parametric", "n_bootstrap": 19}
+        return [
             held_out_rate(case, replications),
             held_out_rate(case, replications, shared=True),
             held_out_rate(case, replications, shared=True, fitted=2_000),
             held_out_rate(case, replications // 2, shared=True, **exact),
         ]
-        rows.append(f"| {case.name} | " + " | ".join(map(str, rates)) + " |")
-        print(rows[-1], flush=True)
-    columns = (
-        "each its own draw",
-        "one draw",
-        "one draw, 2,000 fitted",
-        "one draw, parametric null",
-    )
-    return [*header("model", *columns), *rows]
+
+    lines = [
+        rows.get(case.name, replications, lambda case=case: measure(case))  # type: ignore[misc]
+        for case in HELD_OUT
+    ]
+    columns = ("own draws", "one draw", "one draw, 2,000 fitted", "one draw, parametric null")
+    return [*header("model", *columns), *lines]
 
 
-def report(replications: int, power_replications: int) -> str:
+def report(replications: int, power_replications: int, rows: Rows) -> str:
     """Measure everything and return the page."""
     return page(
         [
@@ -216,12 +237,12 @@ def report(replications: int, power_replications: int) -> str:
             "data and draws.",
             "## True models",
             "Predictive checks use the data twice, so they reject less often than 5 %.",
-            check_table(TRUE, replications),
+            check_table(TRUE, replications, rows),
             "## Wrong models",
             "Comparing observations by their covariates, too, is what finds a wrong mean, which "
             "leaves the residuals of all observations together in order. What the residuals alone "
             "show, such as heavy tails, it finds as well.",
-            check_table(MISFITS, power_replications),
+            check_table(MISFITS, power_replications, rows),
             "## Held-out data",
             "`ksd_test(model, new_data, posterior=idata)` with 100 new observations of a model "
             "that was fitted to 20. New data come from the predictive distribution itself: each "
@@ -229,7 +250,7 @@ def report(replications: int, power_replications: int) -> str:
             "as real data that share their parameters. Then the bootstrap is right only if the fit "
             "was to many more data (third column), and the parametric null always (fourth, with 19 "
             "replicates).",
-            held_out_table(replications),
+            held_out_table(replications, rows),
         ]
     )
 
@@ -239,10 +260,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
     parser.add_argument("--power-replications", type=int, default=POWER_REPLICATIONS)
+    parser.add_argument("--keep", type=Path, help="a file for finished lines, to go on from")
     parser.add_argument("--out", type=Path, default=Path("docs/predictive_calibration.md"))
     options = parser.parse_args(arguments)
     start = time.perf_counter()
-    text = report(options.replications, options.power_replications)
+    text = report(options.replications, options.power_replications, Rows(options.keep))
     options.out.write_text(text, encoding="utf-8")
     print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
 
