@@ -107,7 +107,7 @@ def check_table(cases: Sequence[Case], replications: int, rows: Rows) -> list[st
         rows.get(
             f"{case.family} | {case.data} | {case.n}",
             replications,
-            lambda case=case: list(check_rates(case, replications).values()),  # type: ignore[misc]
+            lambda case=case: list(check_rates(case, replications).values()),
         )
         for case in cases
     ]
@@ -211,8 +211,7 @@ def held_out_table(replications: int, rows: Rows) -> list[str]:
         ]
 
     lines = [
-        rows.get(case.name, replications, lambda case=case: measure(case))  # type: ignore[misc]
-        for case in HELD_OUT
+        rows.get(case.name, replications, lambda case=case: measure(case)) for case in HELD_OUT
     ]
     columns = ("own draws", "one draw", "one draw, 2,000 fitted", "one draw, parametric null")
     return [*header("model", *columns), *lines]
