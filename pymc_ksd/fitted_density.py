@@ -297,7 +297,7 @@ def _complete_part(
     density: FittedDensity, data: np.ndarray, is_missing: np.ndarray
 ) -> FittedDensity:
     """Return the density of the observations that have no missing elements."""
-    complete: np.ndarray = ~is_missing.reshape(len(data), -1).any(axis=1)
+    complete = np.logical_not(is_missing.reshape(len(data), -1)).all(axis=1)
     if complete.sum() < 2:
         raise ValueError(
             f"The observed variable {density.variable.name!r} has {complete.sum()} observations "
