@@ -25,7 +25,7 @@ from pymc_ksd import ksd_ppc, ksd_test
 from pymc_ksd.fitted_density import fitted_density
 from pymc_ksd.posterior_given import given_values
 
-REPLICATIONS, POWER_REPLICATIONS = 200, 40
+REPLICATIONS, POWER_REPLICATIONS = 200, 24
 NUM_DRAWS, HELD_OUT_DRAWS = 60, 50
 #: What data are summarised by in the usual predictive checks.
 SUMMARIES: dict[str, Callable[..., np.ndarray]] = {
