@@ -346,7 +346,7 @@ def _in_order(
     algebra library is kept from starting more.
     """
     # Freed at once: the C library of Linux then keeps the memory of freed blocks for the next ones,
-    # where it would return them to the system and ask for them again, at a third of the time.
+    # where it would return them to the system and ask for them again.
     np.empty(_KEPT_BYTES, dtype=np.int8)
     if n_threads == 1:
         yield from map(work, blocks)

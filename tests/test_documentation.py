@@ -40,8 +40,7 @@ def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-# PyMC's sampler tries wild steps while it warms up.
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # NUTS, warming up
 def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     found = run_page("docs/fitted_models.md", monkeypatch, tmp_path)
     assert float(found["check"]["p_value"]) == pytest.approx(1 / 201)

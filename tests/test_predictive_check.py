@@ -150,7 +150,7 @@ def curved():
 
 def test_result_of_a_misfit(curved):
     model, posterior, _ = curved
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002, the global state is what is watched
     check = pymc_ksd.ksd_ppc(model, posterior, num_draws=60, random_seed=3)
     assert float(check["p_value"]) == pytest.approx(1 / 61)
     assert check["observed"].dims == check["replicated"].dims == ("sample",)
@@ -164,7 +164,7 @@ def test_result_of_a_misfit(curved):
     xr.testing.assert_allclose(check, again)
     other = pymc_ksd.ksd_ppc(model, posterior, num_draws=60, random_seed=4)
     assert not np.allclose(check["observed"], other["observed"])
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002, for the same reason
 
 
 def test_result_survives_netcdf_and_is_plotted(curved, tmp_path):
@@ -430,9 +430,9 @@ def simulator():
     pm.Simulator("y", lambda rng, a, size: rng.normal(a, size=size), 0.0, observed=np.zeros(5))
 
 
-# PyMC 6 makes random variables in a way that PyTensor 3 deprecates.
-@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop hiding:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")
+# PyMC 6 builds AR and Simulator through two PyTensor calls that are about to change:
+@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop:DeprecationWarning")  # outputs
+@pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")  # rng
 @pytest.mark.parametrize(
     ("write", "message"),
     [
