@@ -42,6 +42,9 @@ class BirthDeathKernel(SteinKernel):
         """Return how many numbers a temporary holds for every pair of points."""
         return dim if self.kernel.radial else dim**2
 
+    def _loops(self) -> None:
+        """Return nothing: the loops are those of gradients."""
+
     def _build_pairs(self) -> Any:
         inputs, steps, parameters = self._inputs(2)
         terms = _terms(self.kernel, inputs[:4], inputs[4:], steps, parameters)

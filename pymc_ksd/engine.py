@@ -18,6 +18,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from pymc_ksd.fused_block import FusedBlock
 from pymc_ksd.points import Points
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
@@ -31,8 +32,12 @@ __all__ = [
     "evaluate_witness",
 ]
 
+#: From this many pairs on machine code is worth the seconds it may take to compile.
+_FUSED_PAIRS = 2_000_000
 #: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
 _RADIAL_BLOCK = 512
+#: Fewest and most points in a block for machine code, and blocks side by side for every core.
+_FUSED_BLOCK, _BLOCKS_PER_CORE = (256, 1024), 4
 #: Numbers that one temporary may hold where it has several for every pair.
 _GENERAL_NUMBERS = 4_000_000
 #: The largest allocation that makes glibc raise its threshold for keeping freed memory, nearly.
@@ -52,7 +57,7 @@ class PairSums:
     off_diagonal : float
         The sum over all ordered pairs of different points.
     quadratic : ndarray of shape (m,), optional
-        For each column w of the weights, the sum of ``w_i w_j u(x_i, x_j)`` over the same pairs.
+        For each row w of the weights, the sum of ``w_i w_j u(x_i, x_j)`` over the same pairs.
     quadratic_diagonal : ndarray of shape (m,), optional
         The sum of ``w_i² u(x_i, x_i)``.
     coordinates : ndarray of shape (d,), optional
@@ -125,7 +130,7 @@ def evaluate_all_pairs(
         Points and their scores.
     bandwidths : ndarray
         One bandwidth, or several whose Stein kernels are averaged.
-    weights : ndarray of shape (n, m), optional
+    weights : ndarray of shape (m, n), optional
         Multipliers of the points for m quadratic forms, of any number type.
     coordinates : bool, default False
         Also sum each coordinate's term.
@@ -141,13 +146,16 @@ def evaluate_all_pairs(
     PairSums
     """
     n, dim = points.positions.shape
-    size = block_size or default_block_size(stein, dim)
     diagonal = evaluate_pairs(stein, points, bandwidths, slice(None), slice(None))
     sets = _parameter_sets(stein, bandwidths)
-    blocks = list(_upper_triangle(n, size))
     copies = stein.block(
-        weights=weights is not None, coordinates=coordinates, groups=groups is not None
+        weights=weights is not None,
+        coordinates=coordinates,
+        groups=groups is not None,
+        fused=n**2 >= _FUSED_PAIRS,
     )
+    size = block_size or _default_block_size(stein, copies, n, dim)
+    blocks = list(_upper_triangle(n, size))
     functions: SimpleQueue[Any] = SimpleQueue()
     for function in copies:
         functions.put(function)
@@ -155,12 +163,13 @@ def evaluate_all_pairs(
     def reduce_block(block: tuple[slice, slice]) -> list[list[np.ndarray]]:
         inputs = [array[part] for part in block for array in points.arrays]
         if weights is not None:
-            inputs += [np.asarray(weights[part], dtype=np.float64) for part in block]
+            inputs += [weights[:, part].astype(np.float32) for part in block]
         if coordinates:
             inputs += [array[part] for part in block for array in points.coordinate_arrays]
             inputs += points.coordinate_constants
         if groups is not None:
             inputs += [groups[part] for part in block]
+        if weights is not None or groups is not None:
             inputs.append(np.asarray(float(block[0] == block[1])))
         function = functions.get()
         try:
@@ -169,7 +178,7 @@ def evaluate_all_pairs(
             functions.put(function)
 
     total = 0.0
-    quadratic = None if weights is None else np.zeros(weights.shape[1])
+    quadratic = None if weights is None else np.zeros(weights.shape[0])
     per_coordinate = np.zeros(dim) if coordinates else None
     earlier = None if groups is None else np.zeros((n, 2))
     with _LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
@@ -193,7 +202,7 @@ def evaluate_all_pairs(
     on_diagonal = None
     if weights is not None and quadratic is not None:
         on_diagonal = _quadratic_diagonal(weights, diagonal, size)
-        quadratic = quadratic / count - on_diagonal
+        quadratic = quadratic / count
     return PairSums(
         diagonal=diagonal,
         off_diagonal=total / count - float(diagonal.sum()),
@@ -243,11 +252,11 @@ def evaluate_conditional(
         What each point has part in, added up over the first `rows_of` samples.
     """
     n, dim = samples[0].positions.shape
-    size = block_size or default_block_size(stein, dim)
     sets = _parameter_sets(stein, bandwidths)
+    copies = stein.matrix(fused=n**2 * len(samples) >= _FUSED_PAIRS)
+    size = block_size or _default_block_size(stein, copies, n, dim)
     blocks = list(_upper_triangle(n, size))
     functions: SimpleQueue[Any] = SimpleQueue()
-    copies = stein.matrix()
     for function in copies:
         functions.put(function)
 
@@ -331,8 +340,11 @@ def evaluate_witness(
     return total / (n * len(sets))
 
 
-def default_block_size(stein: SteinKernel, dim: int) -> int:
+def _default_block_size(stein: SteinKernel, copies: list[Any], n: int, dim: int) -> int:
     """Return how many points a block has when the user does not say."""
+    if isinstance(copies[0], FusedBlock):
+        least, most = _FUSED_BLOCK
+        return max(least, min(most, n // (_BLOCKS_PER_CORE * len(copies))))
     numbers = stein.numbers_per_pair(dim)
     return max(1, min(_RADIAL_BLOCK, int(np.sqrt(_GENERAL_NUMBERS / numbers))))
 
@@ -382,10 +394,10 @@ def _chunks(stein: SteinKernel, shape: tuple[int, ...]) -> Iterator[slice]:
 
 
 def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) -> np.ndarray:
-    total = np.zeros(weights.shape[1])
+    total = np.zeros(weights.shape[0])
     for start in range(0, len(diagonal), size):
         part = slice(start, start + size)
-        total += diagonal[part] @ np.asarray(weights[part], dtype=np.float64) ** 2
+        total += weights[:, part].astype(np.float64) ** 2 @ diagonal[part]
     return total
 
 

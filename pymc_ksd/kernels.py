@@ -162,14 +162,13 @@ class IMQ(Kernel):
     def profile_derivatives(
         self, squared_distance: TensorVariable, parameters: Expressions
     ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
-        r"""Return :math:`\varphi, \varphi', \varphi''`, if it is -1/2 by products alone."""
-        if not self._inverse_root:
-            return super().profile_derivatives(squared_distance, parameters)
+        r"""Return :math:`\varphi, \varphi', \varphi''`, by products alone if it is -1/2."""
         value = self.profile(squared_distance, parameters)
         inverse = 1 / parameters[0] ** 2
-        square = value * value
-        first = (-0.5 * inverse) * (value * square)
-        second = (-1.5 * inverse) * (first * square)
+        beta = -0.5 if self._inverse_root else parameters[1]
+        shrink = value * value if self._inverse_root else 1 / (1 + squared_distance * inverse)
+        first = (beta * inverse) * (value * shrink)
+        second = ((beta - 1) * inverse) * (first * shrink)
         return value, first, second
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Genera
 
     Returns
     -------
-    ndarray of shape (n, n_bootstrap)
+    ndarray of shape (n_bootstrap, n)
         Integers whose products are to be divided by n² (multinomial; sample frequencies less 1/n)
         or by the number of pairs (signs).
     """
@@ -67,7 +67,7 @@ def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Genera
             replicates[start : start + rows] = (
                 2 * rng.integers(2, size=(rows, n), dtype=np.int8) - 1
             )
-    return replicates.T
+    return replicates
 
 
 def wild_weights(
@@ -88,22 +88,23 @@ def wild_weights(
 
     Returns
     -------
-    ndarray of shape (n_draws * n_chains, n_bootstrap)
-        Rows ordered as in :class:`pymc_ksd.draws.Draws`.
+    ndarray of shape (n_bootstrap, n_draws * n_chains)
+        Points ordered as in :class:`pymc_ksd.draws.Draws`.
     """
     from scipy.signal import lfilter  # slow to import
 
     length = min(_CORRELATION_TIMES * autocorrelation_time, _LONGEST * n_draws)
     correlation = np.exp(-1 / length)
     scale = np.sqrt(1 - correlation**2)
-    weights = np.empty((n_draws, n_chains * n_bootstrap), dtype=np.float32)
-    step = max(1, _BATCH // n_draws)
-    for start in range(0, weights.shape[1], step):
-        noise = rng.standard_normal((min(step, weights.shape[1] - start), n_draws))
+    by_chain = np.empty((n_bootstrap, n_draws, n_chains), dtype=np.float32)
+    total, step = n_chains * n_bootstrap, max(1, _BATCH // n_draws)
+    for start in range(0, total, step):
+        noise = rng.standard_normal((min(step, total - start), n_draws))
         noise[:, 1:] *= scale
-        weights[:, start : start + step] = lfilter([1.0], [1.0, -correlation], noise, axis=1).T
-    weights = weights.reshape(n_draws * n_chains, n_bootstrap)
-    weights /= np.sqrt(np.einsum("ij,ij->j", weights, weights) / len(weights))
+        chain, replicate = np.divmod(np.arange(start, start + len(noise)), n_bootstrap)
+        by_chain[replicate, :, chain] = lfilter([1.0], [1.0, -correlation], noise, axis=1)
+    weights = by_chain.reshape(n_bootstrap, -1)
+    weights /= np.sqrt(np.einsum("ij,ij->i", weights, weights) / weights.shape[1])[:, None]
     return weights
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import pytensor.tensor as pt
@@ -34,10 +35,13 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, compile_key
+from pymc_ksd.fused_block import FusedBlock
+from pymc_ksd.kernel_code import block_loops, profile_source
 from pymc_ksd.kernels import Kernel, SumKernel
 
 __all__ = ["SteinKernel", "reductions"]
 
+_CORES = os.cpu_count() or 1
 #: Compiled functions kept for reuse; the oldest is dropped beyond this number.
 _MAX_CACHED = 64
 _functions: dict[Any, Any] = {}
@@ -66,24 +70,33 @@ class SteinKernel:
         """Return the function ``(x, s, y, t, *parameters) -> u`` of n pairs, shape (n,)."""
         return self._cached("pairs", self._build_pairs)
 
-    def block(self, *, weights: bool, coordinates: bool, groups: bool = False) -> list[Any]:
+    def block(
+        self, *, weights: bool, coordinates: bool, groups: bool = False, fused: bool = False
+    ) -> list[Any]:
         """Return the function that reduces one block of pairs, with a copy for each core.
 
         A function works for one thread at a time. Interpreted ones are copied in no time; compiled
-        ones would be compiled again, so there is only one.
+        ones would be compiled again, so there is only one. With `fused`, kernels that
+        :mod:`pymc_ksd.kernel_code` can write out get machine code instead, see
+        :class:`pymc_ksd.fused_block.FusedBlock`: many times faster, after two seconds when a
+        machine compiles it for the first time.
 
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
-        `weights`, the multipliers ``v, w`` of rows and columns, shapes (rows, m) and (columns, m);
-        with `coordinates`, the scores in standardised coordinates of rows and columns and the
-        matrix M; with `groups`, the numbers of the rows' and columns' groups and 1 in blocks on
-        the diagonal, where a pair counts once, else 0; then the kernel's parameters. It returns
-        the sum of u over the block, with `weights` the m sums of ``v u w``, with `coordinates` the
-        sum of each coordinate's term, and with `groups` the sums of u over the rows before each
-        column, all of them and those of its own group, shape (2, columns).
+        `weights`, the multipliers ``v, w`` of rows and columns, shapes (m, rows) and (m, columns),
+        in single precision; with `coordinates`, the scores in standardised coordinates of rows and
+        columns and the matrix M; with `groups`, the numbers of the rows' and columns' groups; with
+        `weights` or `groups`, 1 in blocks on the diagonal, else 0; then the kernel's parameters. It
+        returns the sum of u over the block, with `weights` the m sums of ``v u w`` over pairs of
+        different points, with `coordinates` the sum of each coordinate's term, and with `groups`
+        the sums of u over the rows before each column, all of them and those of its own group,
+        shape (2, columns).
         """
+        wanted = {"weights": weights, "coordinates": coordinates, "groups": groups}
+        loops = self._loops() if fused else None
+        if loops is not None:
+            return [FusedBlock(loops, **wanted)] * _CORES
         return self._cached(
-            ("block", weights, coordinates, groups),
-            lambda: self._copies(self._build_block(weights, coordinates, groups)),
+            ("block", *wanted.values()), lambda: self._copies(self._build_block(**wanted))
         )
 
     def own_coordinates(self) -> Any:
@@ -93,11 +106,14 @@ class SteinKernel:
         """
         return self._cached("own coordinates", self._build_own_coordinates)
 
-    def matrix(self) -> list[Any]:
+    def matrix(self, *, fused: bool = False) -> list[Any]:
         """Return the function ``(x, s, y, t, *parameters) -> u`` of a block, rows × columns.
 
-        There is a copy for each core, see :meth:`block`.
+        There is a copy for each core, and machine code with `fused`, see :meth:`block`.
         """
+        loops = self._loops() if fused else None
+        if loops is not None:
+            return [FusedBlock(loops, matrix=True)] * _CORES
         return self._cached("matrix", lambda: self._copies(self._build_matrix()))
 
     def witness(self) -> Any:
@@ -121,7 +137,14 @@ class SteinKernel:
     def _copies(self, function: Any) -> list[Any]:
         if self.compile_kwargs:
             return [function]
-        return [function, *(function.copy() for _ in range((os.cpu_count() or 1) - 1))]
+        return [function, *(function.copy() for _ in range(_CORES - 1))]
+
+    def _loops(self) -> ModuleType | None:
+        """Return machine code for the kernel, if it can be written out and no other is wanted."""
+        if self.compile_kwargs or not self.kernel.radial:
+            return None
+        source = self._cached("source", lambda: profile_source(self.kernel))
+        return None if source is None else block_loops(source)
 
     def _parameters(self) -> list[TensorVariable]:
         count = len(self.kernel.parameter_values(1.0))
@@ -192,20 +215,26 @@ def reductions(
 ) -> tuple[list[TensorVariable], list[TensorVariable]]:
     """Return what a block of u is reduced to, and the inputs for that, see `SteinKernel.block`."""
     inputs, outputs = [], [u.sum()]
+    on_diagonal = pt.dscalar("on_diagonal")
     if weights:
-        v, w = pt.dmatrix("v"), pt.dmatrix("w")
+        v, w = pt.fmatrix("v"), pt.fmatrix("w")
         inputs += [v, w]
-        outputs.append(pt.sum(v * pt.dot(u, w), axis=0))
+        v, w = v.astype("float64"), w.astype("float64")
+        own = pt.diagonal(u)
+        size = own.shape[0]
+        same = pt.dot(v[:, :size] * w[:, :size], own)
+        outputs.append(pt.sum(v * pt.dot(w, u.T), axis=1) - on_diagonal * same)
     if coordinate_sums is not None:
         inputs += coordinate_inputs
         outputs.append(coordinate_sums)
     if groups:
         rows, columns = pt.dvector("rows"), pt.dvector("columns")
-        on_diagonal = pt.dscalar("on_diagonal")
-        inputs += [rows, columns, on_diagonal]
+        inputs += [rows, columns]
         upper = u - on_diagonal * pt.tril(u)
         own = pt.switch(pt.eq(rows[:, None], columns[None, :]), upper, 0.0)
         outputs.append(pt.stack([upper.sum(axis=0), own.sum(axis=0)]))
+    if weights or groups:
+        inputs.append(on_diagonal)
     return inputs, outputs
 
 

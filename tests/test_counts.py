@@ -97,7 +97,7 @@ def test_all_sums_match_the_operator_written_out(rng, name, scale):
         steps = steps @ np.linalg.inv(np.linalg.cholesky(correlation)).T
     terms = operator_kernel(probability, lambda x, y: slow(x, y, 1.3), values, steps)
     u = terms.sum(axis=-1)
-    weights = rng.normal(size=(15, 4))
+    weights = rng.normal(size=(4, 15)).astype(np.float32)
     stein, bandwidths = BirthDeathKernel(kernel), np.array([1.3])
     sums = evaluate_all_pairs(
         stein, points, bandwidths, weights=weights, coordinates=True, block_size=4
@@ -106,7 +106,7 @@ def test_all_sums_match_the_operator_written_out(rng, name, scale):
     np.testing.assert_allclose(sums.diagonal, np.diag(u), rtol=1e-10)
     scaled = np.abs(terms).sum()
     np.testing.assert_allclose(sums.off_diagonal / scaled, off.sum() / scaled, atol=1e-10)
-    quadratic = np.einsum("im,ij,jm->m", weights, off, weights)
+    quadratic = np.einsum("mi,ij,mj->m", weights.astype(float), off, weights.astype(float))
     np.testing.assert_allclose(sums.quadratic / scaled, quadratic / scaled, atol=1e-10)
     np.testing.assert_allclose(sums.coordinates / scaled, terms.sum((0, 1)) / scaled, atol=1e-10)
     own = np.einsum("iid->d", terms)

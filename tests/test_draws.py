@@ -255,7 +255,7 @@ def test_wild_weights_of_very_slow_chains_still_change():
 
 
 def test_wild_weights_follow_the_process(rng):
-    weights = wild_weights(3, 4000, 600, 1.25, rng).reshape(4000, 3, 600).astype(float)
+    weights = wild_weights(3, 4000, 600, 1.25, rng).T.reshape(4000, 3, 600).astype(float)
     error = 4 / np.sqrt(600 * 3 * 4000 / (2 * 8 * 1.25))
     for lag in (1, 5, 20):
         correlation = (weights[lag:] * weights[:-lag]).mean()
@@ -267,4 +267,4 @@ def test_wild_weights_follow_the_process(rng):
 
 def test_wild_weights_have_mean_square_one(rng):
     weights = wild_weights(2, 50, 300, 4.0, rng).astype(float)
-    np.testing.assert_allclose((weights**2).mean(axis=0), 1.0, rtol=1e-5)
+    np.testing.assert_allclose((weights**2).mean(axis=1), 1.0, rtol=1e-5)

@@ -1,0 +1,162 @@
+"""From a radial kernel's PyTensor expression to machine code for a block of pairs.
+
+The kernel and its derivatives are written out as Python and placed in a copy of
+:mod:`pymc_ksd.block_loops`, which numba compiles. Copies live in PyTensor's directory of
+compiled code, named after their content, so that later processes find the machine code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import io_toposort
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
+
+from pymc_ksd.kernels import Kernel
+
+__all__ = ["block_loops", "profile_source"]
+
+#: What PyTensor's operations on numbers are in Python; braces are their arguments.
+_CODE = {
+    "Abs": "abs({0})",
+    "Cast": "{0}",
+    "Cos": "np.cos({0})",
+    "Cosh": "np.cosh({0})",
+    "EQ": "{0} == {1}",
+    "Exp": "exp({0})",
+    "Expm1": "np.expm1({0})",
+    "Identity": "{0}",
+    "GE": "{0} >= {1}",
+    "GT": "{0} > {1}",
+    "LE": "{0} <= {1}",
+    "LT": "{0} < {1}",
+    "Log": "np.log({0})",
+    "Log1p": "np.log1p({0})",
+    "Maximum": "max({0}, {1})",
+    "Minimum": "min({0}, {1})",
+    "NEQ": "{0} != {1}",
+    "Neg": "-{0}",
+    "Pow": "{0} ** {1}",
+    "Reciprocal": "1.0 / {0}",
+    "ScalarMaximum": "max({0}, {1})",
+    "ScalarMinimum": "min({0}, {1})",
+    "Second": "{1}",
+    "Sin": "np.sin({0})",
+    "Sinh": "np.sinh({0})",
+    "Sqr": "{0} * {0}",
+    "Sqrt": "np.sqrt({0})",
+    "Sub": "{0} - {1}",
+    "Switch": "{1} if {0} else {2}",
+    "Tan": "np.tan({0})",
+    "Tanh": "np.tanh({0})",
+    "TrueDiv": "{0} / {1}",
+}
+#: Operations with any number of arguments.
+_CHAINS = {"Add": " + ", "Mul": " * "}
+#: Between what lines of the template the kernel's code goes.
+_MARKS = ("# <profile>\n", "# </profile>\n")
+
+
+def profile_source(kernel: Kernel) -> str | None:
+    """Return Python code for a radial kernel and its first two derivatives.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    str or None
+        A function ``profile(squared, parameters)``; None where the kernel's expression has
+        operations that are not written out here.
+    """
+    squared = pt.dscalar("squared")
+    parameters = [
+        pt.dscalar(f"parameters[{index}]") for index in range(len(kernel.parameter_values(1.0)))
+    ]
+    outputs = [
+        pt.as_tensor_variable(part) for part in kernel.profile_derivatives(squared, parameters)
+    ]
+    inputs = [squared, *parameters]
+    names = {variable: variable.name for variable in inputs}
+
+    def name(variable: Any) -> str:
+        if isinstance(variable, Constant):
+            return repr(float(variable.data))
+        return str(names[variable])
+
+    lines: dict[str, str] = {}
+    for node in io_toposort(inputs, outputs):
+        arguments = [name(variable) for variable in node.inputs]
+        if isinstance(node.op, DimShuffle | Sum):  # of a single number
+            names[node.outputs[0]] = arguments[0]
+            continue
+        kind = type(getattr(node.op, "scalar_op", None)).__name__
+        if not isinstance(node.op, Elemwise) or kind not in _CODE | _CHAINS:
+            return None
+        code = _CODE[kind].format(*arguments) if kind in _CODE else _CHAINS[kind].join(arguments)
+        # What has been computed before is used again.
+        names[node.outputs[0]] = lines.setdefault(code, f"v{len(lines)}")
+    results = ", ".join(name(output) for output in outputs)
+    head = "@njit(**_OPTIONS)\ndef profile(squared, parameters):\n"
+    body = "".join(f"    {variable} = {code}\n" for code, variable in lines.items())
+    return f"{head}{body}    return {results}\n"
+
+
+@cache
+def block_loops(source: str) -> ModuleType:
+    """Return the loops over a block of pairs with a kernel's code inside.
+
+    Parameters
+    ----------
+    source : str
+        The kernel's code, from :func:`profile_source`.
+
+    Returns
+    -------
+    module
+    """
+    template = Path(__file__).with_name("block_loops.py").read_text(encoding="utf-8")
+    start, end = (template.index(mark) for mark in _MARKS)
+    text = template[:start] + source + "\n\n" + template[end + len(_MARKS[1]) :]
+    name = f"pymc_ksd_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    path = _stored(text, f"{name}.py")
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # where numba looks for a function's module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _stored(text: str, name: str) -> Path:
+    """Write a file unless it is there, in a directory that lasts if there is one to write to."""
+    for folder in (Path(pytensor.config.compiledir) / "pymc_ksd", None):
+        try:
+            folder = folder or Path(tempfile.mkdtemp(prefix="pymc_ksd_"))
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / name
+            if not path.exists():
+                # At once, so that no other process finds half of it.
+                handle, temporary = tempfile.mkstemp(dir=folder)
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.replace(temporary, path)
+            return path
+        except OSError:
+            continue
+    raise OSError("There is no directory to write compiled code to: set PYTENSOR_FLAGS.")
