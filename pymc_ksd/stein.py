@@ -219,11 +219,9 @@ def reductions(
     if weights:
         v, w = pt.fmatrix("v"), pt.fmatrix("w")
         inputs += [v, w]
-        v, w = v.astype("float64"), w.astype("float64")
-        own = pt.diagonal(u)
-        size = own.shape[0]
-        same = pt.dot(v[:, :size] * w[:, :size], own)
-        outputs.append(pt.sum(v * pt.dot(w, u.T), axis=1) - on_diagonal * same)
+        different = u * (1 - on_diagonal * pt.eye(u.shape[0], u.shape[1]))
+        product = pt.dot(w.astype("float64"), different.T)
+        outputs.append(pt.sum(v.astype("float64") * product, axis=1))
     if coordinate_sums is not None:
         inputs += coordinate_inputs
         outputs.append(coordinate_sums)
