@@ -154,6 +154,7 @@ def evaluate_all_pairs(
         groups=groups is not None,
         fused=n**2 >= _FUSED_PAIRS,
     )
+    precision = np.float32 if isinstance(copies[0], FusedBlock) else np.float64
     size = block_size or _default_block_size(stein, copies, n, dim)
     blocks = list(_upper_triangle(n, size))
     functions: SimpleQueue[Any] = SimpleQueue()
@@ -163,7 +164,7 @@ def evaluate_all_pairs(
     def reduce_block(block: tuple[slice, slice]) -> list[list[np.ndarray]]:
         inputs = [array[part] for part in block for array in points.arrays]
         if weights is not None:
-            inputs += [weights[:, part].astype(np.float32) for part in block]
+            inputs += [weights[:, part].astype(precision) for part in block]
         if coordinates:
             inputs += [array[part] for part in block for array in points.coordinate_arrays]
             inputs += points.coordinate_constants

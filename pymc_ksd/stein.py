@@ -82,8 +82,8 @@ class SteinKernel:
         machine compiles it for the first time.
 
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
-        `weights`, the multipliers ``v, w`` of rows and columns, shapes (m, rows) and (m, columns),
-        in single precision; with `coordinates`, the scores in standardised coordinates of rows and
+        `weights`, the multipliers ``v, w`` of rows and columns, shapes (m, rows) and (m, columns)
+        (in single precision for machine code); with `coordinates`, the scores in standardised coordinates of rows and
         columns and the matrix M; with `groups`, the numbers of the rows' and columns' groups; with
         `weights` or `groups`, 1 in blocks on the diagonal, else 0; then the kernel's parameters. It
         returns the sum of u over the block, with `weights` the m sums of ``v u w`` over pairs of
@@ -217,11 +217,10 @@ def reductions(
     inputs, outputs = [], [u.sum()]
     on_diagonal = pt.dscalar("on_diagonal")
     if weights:
-        v, w = pt.fmatrix("v"), pt.fmatrix("w")
+        v, w = pt.dmatrix("v"), pt.dmatrix("w")
         inputs += [v, w]
         different = u * (1 - on_diagonal * pt.eye(u.shape[0], u.shape[1]))
-        product = pt.dot(w.astype("float64"), different.T)
-        outputs.append(pt.sum(v.astype("float64") * product, axis=1))
+        outputs.append(pt.sum(v * pt.dot(w, different.T), axis=1))
     if coordinate_sums is not None:
         inputs += coordinate_inputs
         outputs.append(coordinate_sums)
