@@ -30,8 +30,8 @@ NULLS: dict[str, tuple[str, ...]] = {
 _CORRELATION_TIMES = 8.0
 #: The longest correlation time of wild multipliers, in lengths of a chain.
 _LONGEST = 0.4
-#: Random numbers drawn at a time, to bound memory.
-_BATCH = 4_000_000
+#: Random numbers drawn at a time: they stay in the processor's cache.
+_BATCH = 100_000
 
 
 def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Generator) -> np.ndarray:
@@ -59,7 +59,8 @@ def bootstrap_weights(null: str, n: int, n_bootstrap: int, rng: np.random.Genera
     for start in range(0, n_bootstrap, step):
         rows = min(step, n_bootstrap - start)
         if null == "multinomial":
-            draws = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+            draws = rng.integers(n, size=(rows, n))
+            draws += n * np.arange(rows)[:, None]
             counts = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n)
             # A point is drawn more than 126 times with a probability below 1e-200.
             replicates[start : start + rows] = np.minimum(counts, 126) - 1
@@ -97,12 +98,13 @@ def wild_weights(
     correlation = np.exp(-1 / length)
     scale = np.sqrt(1 - correlation**2)
     by_chain = np.empty((n_bootstrap, n_draws, n_chains), dtype=np.float32)
-    total, step = n_chains * n_bootstrap, max(1, _BATCH // n_draws)
-    for start in range(0, total, step):
-        noise = rng.standard_normal((min(step, total - start), n_draws))
-        noise[:, 1:] *= scale
-        chain, replicate = np.divmod(np.arange(start, start + len(noise)), n_bootstrap)
-        by_chain[replicate, :, chain] = lfilter([1.0], [1.0, -correlation], noise, axis=1)
+    step = max(1, _BATCH // n_draws)
+    for chain in range(n_chains):
+        for start in range(0, n_bootstrap, step):
+            noise = rng.standard_normal((min(step, n_bootstrap - start), n_draws))
+            noise[:, 1:] *= scale
+            filtered = lfilter([1.0], [1.0, -correlation], noise, axis=1)
+            by_chain[start : start + step, :, chain] = filtered
     weights = by_chain.reshape(n_bootstrap, -1)
     weights /= np.sqrt(np.einsum("ij,ij->i", weights, weights) / weights.shape[1])[:, None]
     return weights
