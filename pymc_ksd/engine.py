@@ -7,18 +7,27 @@ weights stay in the compact form they were drawn in, and blocks of b points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import RLock
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from threadpoolctl import threadpool_limits
 
-from pymc_ksd.fused_block import FusedBlock
+from pymc_ksd.block_walk import (
+    FUNCTIONS_LOCK,
+    GENERAL_NUMBERS,
+    Block,
+    Functions,
+    default_block_size,
+    in_order,
+    is_long,
+    number_of_pairs,
+    parameter_sets,
+    upper_triangle,
+)
+from pymc_ksd.cluster import active_client, on_cluster
+from pymc_ksd.pair_totals import PairWork, Totals
 from pymc_ksd.points import Points
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.stein import SteinKernel
@@ -31,19 +40,6 @@ __all__ = [
     "evaluate_pairs",
     "evaluate_witness",
 ]
-
-#: From this many pairs on machine code is worth the seconds it may take to compile.
-_FUSED_PAIRS = 2_000_000
-#: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
-_RADIAL_BLOCK = 512
-#: Fewest and most points in a block for machine code, and blocks side by side for every core.
-_FUSED_BLOCK, _BLOCKS_PER_CORE = (256, 1024), 4
-#: Numbers that one temporary may hold where it has several for every pair.
-_GENERAL_NUMBERS = 4_000_000
-#: The largest allocation that makes glibc raise its threshold for keeping freed memory, nearly.
-_KEPT_BYTES = 31 * 2**20
-#: Compiled functions are shared and work for one caller at a time.
-_LOCK = RLock()
 
 
 @dataclass(frozen=True)
@@ -82,9 +78,9 @@ def evaluate_pairs(
 ) -> np.ndarray:
     """Return ``u`` between the points of two slices of equal length, one pair each."""
     arrays = [array[part] for part in (first, second) for array in points.arrays]
-    sets = _parameter_sets(stein, bandwidths)
+    sets = parameter_sets(stein, bandwidths)
     parts = []
-    with _LOCK:
+    with FUNCTIONS_LOCK:
         for rows in _chunks(stein, arrays[0].shape):
             inputs = [np.ascontiguousarray(array[rows]) for array in arrays]
             values = [stein.pairs()(*inputs, *points.constants, *parameters) for parameters in sets]
@@ -99,10 +95,10 @@ def evaluate_matrix(
 ) -> np.ndarray:
     """Return ``u`` between all points of one slice."""
     arrays = [np.ascontiguousarray(array[part]) for array in points.arrays]
-    with _LOCK:
+    with FUNCTIONS_LOCK:
         values = [
             stein.matrix()[0](*arrays, *arrays, *points.constants, *parameters)
-            for parameters in _parameter_sets(stein, bandwidths)
+            for parameters in parameter_sets(stein, bandwidths)
         ]
     result: np.ndarray = np.mean(values, axis=0)
     _check_finite(result, stein)
@@ -119,6 +115,7 @@ def evaluate_all_pairs(
     groups: np.ndarray | None = None,
     block_size: int | None = None,
     progressbar: bool = False,
+    client: Any = None,
 ) -> PairSums:
     """Walk all pairs of points once and return the sums that were asked for.
 
@@ -140,6 +137,8 @@ def evaluate_all_pairs(
         Points in a block.
     progressbar : bool, default False
         Show a bar when the work is long.
+    client : distributed.Client or False, optional
+        Whose workers do the work; by default the active one, if there is one and work for it.
 
     Returns
     -------
@@ -147,71 +146,35 @@ def evaluate_all_pairs(
     """
     n, dim = points.positions.shape
     diagonal = evaluate_pairs(stein, points, bandwidths, slice(None), slice(None))
-    sets = _parameter_sets(stein, bandwidths)
-    copies = stein.block(
-        weights=weights is not None,
-        coordinates=coordinates,
-        groups=groups is not None,
-        fused=n**2 >= _FUSED_PAIRS,
-    )
-    precision = np.float32 if isinstance(copies[0], FusedBlock) else np.float64
-    size = block_size or _default_block_size(stein, copies, n, dim)
-    blocks = list(_upper_triangle(n, size))
-    functions: SimpleQueue[Any] = SimpleQueue()
-    for function in copies:
-        functions.put(function)
-
-    def reduce_block(block: tuple[slice, slice]) -> list[list[np.ndarray]]:
-        inputs = [array[part] for part in block for array in points.arrays]
-        if weights is not None:
-            inputs += [weights[:, part].astype(precision) for part in block]
-        if coordinates:
-            inputs += [array[part] for part in block for array in points.coordinate_arrays]
-            inputs += points.coordinate_constants
-        if groups is not None:
-            inputs += [groups[part] for part in block]
-        if weights is not None or groups is not None:
-            inputs.append(np.asarray(float(block[0] == block[1])))
-        function = functions.get()
-        try:
-            return [function(*inputs, *points.constants, *parameters) for parameters in sets]
-        finally:
-            functions.put(function)
-
-    total = 0.0
-    quadratic = None if weights is None else np.zeros(weights.shape[0])
-    per_coordinate = np.zeros(dim) if coordinates else None
-    earlier = None if groups is None else np.zeros((n, 2))
-    with _LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
-        results = _in_order(reduce_block, blocks, min(len(blocks), len(copies)))
-        for (rows, columns), outputs in zip(blocks, results, strict=True):
-            times = 1.0 if rows == columns else 2.0
-            for first, *rest in outputs:
-                total += times * float(first)
-                if quadratic is not None:
-                    quadratic += times * rest.pop(0)
-                if per_coordinate is not None:
-                    per_coordinate += times * rest.pop(0)
-                if earlier is not None:
-                    earlier[columns] += rest.pop(0).T
-            bar.advance((rows.stop - rows.start) * (columns.stop - columns.start) * times / 2)
-
-    _check_finite(np.array([total]), stein)
-    if quadratic is not None:
-        _check_finite(quadratic, stein)
-    count = len(sets)
-    on_diagonal = None
-    if weights is not None and quadratic is not None:
-        on_diagonal = _quadratic_diagonal(weights, diagonal, size)
-        quadratic = quadratic / count
+    work = PairWork(stein, points, bandwidths, weights, coordinates, groups)
+    functions = work.functions()
+    size = block_size or default_block_size(stein, functions, n, dim)
+    client = active_client(n) if client is None else client
+    with progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
+        if client:
+            totals = on_cluster(client, work, size, bar)
+        else:
+            totals = Totals.of(work)
+            threads = functions.count if n > size else 1
+            with FUNCTIONS_LOCK:
+                for block, sums in in_order(
+                    lambda block: work.reduce(functions, block), upper_triangle(n, size), threads
+                ):
+                    totals.add_block(block, sums)
+                    bar.advance(number_of_pairs(block))
+    _check_finite(np.append(totals.quadratic, totals.u), stein)
     return PairSums(
         diagonal=diagonal,
-        off_diagonal=total / count - float(diagonal.sum()),
-        quadratic=quadratic,
-        quadratic_diagonal=on_diagonal,
-        earlier=None if earlier is None else earlier / count,
-        coordinates=None if per_coordinate is None else per_coordinate / count,
-        coordinates_diagonal=(_coordinates_diagonal(stein, points, sets) if coordinates else None),
+        off_diagonal=totals.u - float(diagonal.sum()),
+        quadratic=None if weights is None else totals.quadratic,
+        quadratic_diagonal=(
+            None if weights is None else _quadratic_diagonal(weights, diagonal, size)
+        ),
+        earlier=None if groups is None else totals.earlier,
+        coordinates=totals.coordinates if coordinates else None,
+        coordinates_diagonal=(
+            _coordinates_diagonal(stein, points, bandwidths) if coordinates else None
+        ),
     )
 
 
@@ -253,20 +216,15 @@ def evaluate_conditional(
         What each point has part in, added up over the first `rows_of` samples.
     """
     n, dim = samples[0].positions.shape
-    sets = _parameter_sets(stein, bandwidths)
-    copies = stein.matrix(fused=n**2 * len(samples) >= _FUSED_PAIRS)
-    size = block_size or _default_block_size(stein, copies, n, dim)
-    blocks = list(_upper_triangle(n, size))
-    functions: SimpleQueue[Any] = SimpleQueue()
-    for function in copies:
-        functions.put(function)
+    sets = parameter_sets(stein, bandwidths)
+    functions = Functions(stein.matrix(fused=is_long(n**2 * len(samples))))
+    size = block_size or default_block_size(stein, functions, n, dim)
 
-    def reduce_block(block: tuple[slice, slice]) -> tuple[np.ndarray, list[np.ndarray]]:
+    def reduce_block(block: Block) -> tuple[np.ndarray, list[np.ndarray]]:
         weights = [_covariate_block(c, *block) for c in covariates]
         sums = np.empty((len(samples), len(covariates)))
         total = np.zeros([part.stop - part.start for part in block])
-        function = functions.get()
-        try:
+        with functions.borrowed() as function:
             for index, points in enumerate(samples):
                 inputs = [array[part] for part in block for array in points.arrays]
                 u = np.mean([function(*inputs, *points.constants, *p) for p in sets], axis=0)
@@ -275,22 +233,20 @@ def evaluate_conditional(
                 sums[index] = [u.sum() if w is None else np.vdot(w, u) for w in weights]
                 if index < rows_of:
                     total += u
-        finally:
-            functions.put(function)
         return sums, [total if w is None else w * total for w in weights]
 
     sums = np.zeros((len(samples), len(covariates)))
     rows = np.zeros((n, len(covariates)))
-    with _LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
-        results = _in_order(reduce_block, blocks, min(len(blocks), len(copies)))
-        for (top, left), (parts, totals) in zip(blocks, results, strict=True):
-            times = 1.0 if top == left else 2.0
-            sums += times * parts
+    with FUNCTIONS_LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
+        threads = functions.count if n > size else 1
+        for block, (parts, totals) in in_order(reduce_block, upper_triangle(n, size), threads):
+            top, left = block
+            sums += (1.0 if top == left else 2.0) * parts
             for index, total in enumerate(totals if rows_of else []):
                 rows[top, index] += total.sum(axis=1)
                 if top != left:
                     rows[left, index] += total.sum(axis=0)
-            bar.advance((top.stop - top.start) * (left.stop - left.start) * times / 2)
+            bar.advance(number_of_pairs(block))
     _check_finite(sums, stein)
     return sums, rows
 
@@ -327,10 +283,10 @@ def evaluate_witness(
     -------
     ndarray of shape (places, d)
     """
-    sets = _parameter_sets(stein, bandwidths)
-    step = max(1, _GENERAL_NUMBERS // (len(places) * places.shape[1] ** 2))
+    sets = parameter_sets(stein, bandwidths)
+    step = max(1, GENERAL_NUMBERS // (len(places) * places.shape[1] ** 2))
     n, total = len(weights), np.zeros(places.shape)
-    with _LOCK:
+    with FUNCTIONS_LOCK:
         for start in range(0, n, step):
             rows = slice(start, start + step)
             arrays = [array[rows] for array in points.arrays]
@@ -341,55 +297,10 @@ def evaluate_witness(
     return total / (n * len(sets))
 
 
-def _default_block_size(stein: SteinKernel, copies: list[Any], n: int, dim: int) -> int:
-    """Return how many points a block has when the user does not say."""
-    if isinstance(copies[0], FusedBlock):
-        least, most = _FUSED_BLOCK
-        return max(least, min(most, n // (_BLOCKS_PER_CORE * len(copies))))
-    numbers = stein.numbers_per_pair(dim)
-    return max(1, min(_RADIAL_BLOCK, int(np.sqrt(_GENERAL_NUMBERS / numbers))))
-
-
-def _in_order(
-    work: Callable[[tuple[slice, slice]], Any], blocks: list[tuple[slice, slice]], n_threads: int
-) -> Iterator[Any]:
-    """Work on blocks in threads and yield the results in the order of the blocks.
-
-    NumPy lets other threads run while it computes. One thread a core is enough, so the linear
-    algebra library is kept from starting more.
-    """
-    # Freed at once: the C library of Linux then keeps the memory of freed blocks for the next ones,
-    # where it would return them to the system and ask for them again.
-    np.empty(_KEPT_BYTES, dtype=np.int8)
-    if n_threads == 1:
-        yield from map(work, blocks)
-        return
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-        try:
-            yield from pool.map(work, blocks)
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-
-
-def _upper_triangle(n: int, size: int) -> Iterator[tuple[slice, slice]]:
-    parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    for index, rows in enumerate(parts):
-        for columns in parts[index:]:
-            yield rows, columns
-
-
-def _parameter_sets(stein: SteinKernel, bandwidths: np.ndarray) -> list[list[np.ndarray]]:
-    return [
-        [np.asarray(number) for number in stein.kernel.parameter_values(float(bandwidth))]
-        for bandwidth in bandwidths
-    ]
-
-
 def _chunks(stein: SteinKernel, shape: tuple[int, ...]) -> Iterator[slice]:
     """Divide points so that a temporary with d, or d × d, numbers for each stays bounded."""
     n, dim = shape
-    step = max(1, _GENERAL_NUMBERS // max(dim, stein.numbers_per_pair(dim)))
+    step = max(1, GENERAL_NUMBERS // max(dim, stein.numbers_per_pair(dim)))
     for start in range(0, n, step):
         yield slice(start, start + step)
 
@@ -402,9 +313,8 @@ def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) ->
     return total
 
 
-def _coordinates_diagonal(
-    stein: SteinKernel, points: Points, sets: list[list[np.ndarray]]
-) -> np.ndarray:
+def _coordinates_diagonal(stein: SteinKernel, points: Points, bandwidths: np.ndarray) -> np.ndarray:
+    sets = parameter_sets(stein, bandwidths)
     total = np.zeros(points.positions.shape[1])
     for rows in _chunks(stein, points.positions.shape):
         inputs = [array[rows] for array in (*points.arrays, *points.coordinate_arrays)]

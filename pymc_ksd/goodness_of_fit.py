@@ -54,6 +54,7 @@ def ksd_test(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
 ) -> xr.Dataset:
     r"""Test whether data or draws come from a model, by the kernelized Stein discrepancy.
 
@@ -120,7 +121,11 @@ def ksd_test(
     progressbar : bool, default True
         Show a progress bar when the work is long.
     compile_kwargs : mapping, optional
-        Options for ``pytensor.function``, such as ``{"mode": "NUMBA"}``.
+        Options for ``pytensor.function``, such as ``{"mode": "NUMBA"}`` or ``{"mode": "JAX"}``. By
+        default comparisons of many points are compiled, others run on NumPy.
+    client : distributed.Client, optional
+        Compare points on the workers of this Dask cluster. By default on the active client's, if
+        there is one and points are many.
 
     Returns
     -------
@@ -225,7 +230,7 @@ def ksd_test(
 
     seed, rng = generator(random_seed)
     bandwidth_rng, null_rng = rng.spawn(2)
-    scaled = _scaled(score, points, scale)
+    scaled = _scaled(score, points, scale, progressbar)
     bandwidths = choose_bandwidths(bandwidth, scaled.positions, bandwidth_rng)
 
     def replicate() -> tuple[Points, np.ndarray]:
@@ -252,6 +257,7 @@ def ksd_test(
         progressbar=progressbar,
         n_chains=n_chains,
         autocorrelation_time=autocorrelation_time or 1.0,
+        client=client,
     )
     outcome = run_test(settings, scaled, bandwidths, null_rng, replicate)
     return test_dataset(
@@ -298,11 +304,13 @@ def _predictive_score(
     )
 
 
-def _scaled(score: Score, points: np.ndarray, scale: str | None) -> Points:
+def _scaled(
+    score: Score, points: np.ndarray, scale: str | None, progressbar: bool = False
+) -> Points:
     """Score points, or find their rates, and bring them to the kernel's coordinates."""
     if score.discrete:
         return scale_lattice_points(points, *score.checked_rates(points), scale)
-    return scale_points(points, score.checked(points), scale)
+    return scale_points(points, score.checked(points, progressbar=progressbar), scale)
 
 
 def _check_options(

@@ -67,6 +67,7 @@ def _measure(
     random_seed: int | np.random.Generator,
     progressbar: bool,
     compile_kwargs: Mapping[str, Any] | None,
+    client: Any,
 ) -> _Measured:
     base_kernel = get_kernel(kernel)
     check_bandwidth(base_kernel, bandwidth)
@@ -88,7 +89,8 @@ def _measure(
     draws = read_draws(score, data, stacklevel=4)
     check_varies(draws.points, score)
     seed, rng = generator(random_seed)
-    scaled = scale_points(draws.points, score.checked(draws.points), scale)
+    scores = score.checked(draws.points, progressbar=progressbar)
+    scaled = scale_points(draws.points, scores, scale)
     bandwidth = bandwidth_rule(bandwidth, draws=True, scale=scale)
     bandwidths = choose_bandwidths(bandwidth, scaled.positions, rng)
     sums = evaluate_all_pairs(
@@ -99,6 +101,7 @@ def _measure(
         groups=draws.chain_numbers,
         block_size=block_size,
         progressbar=progressbar,
+        client=client,
     )
     settings = {
         "target": score.kind,
@@ -125,6 +128,7 @@ def ksd(
     random_seed: int | np.random.Generator = 0,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
 ) -> xr.Dataset:
     r"""Measure how far draws are from the posterior: overall, by chain and by variable.
 
@@ -151,6 +155,8 @@ def ksd(
         Show a progress bar when the work is long.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
+    client : distributed.Client, optional
+        See :func:`ksd_test`.
 
     Returns
     -------
@@ -202,6 +208,7 @@ def ksd(
         random_seed=random_seed,
         progressbar=progressbar,
         compile_kwargs=compile_kwargs,
+        client=client,
     )
     sums, n = measured.sums, len(measured.draws.points)
     total = (sums.off_diagonal + float(sums.diagonal.sum())) / n**2
@@ -246,6 +253,7 @@ def ksd_evolution(
     random_seed: int | np.random.Generator = 0,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
 ) -> xr.Dataset:
     """Follow the discrepancy as draws accumulate, per chain and pooled, in one pass.
 
@@ -254,7 +262,9 @@ def ksd_evolution(
 
     Parameters
     ----------
-    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar, compile_kwargs
+    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar
+        See :func:`ksd`.
+    compile_kwargs, client
         See :func:`ksd`. Scale and bandwidth are those of all draws.
 
     Returns
@@ -286,6 +296,7 @@ def ksd_evolution(
         random_seed=random_seed,
         progressbar=progressbar,
         compile_kwargs=compile_kwargs,
+        client=client,
     )
     sums, draws = measured.sums, measured.draws
     assert sums.earlier is not None

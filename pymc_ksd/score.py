@@ -14,10 +14,13 @@ from pymc_ksd.compilation import compile_key
 from pymc_ksd.free_density import free_density
 from pymc_ksd.model_variables import Density, model_key
 from pymc_ksd.observed_density import observed_density
+from pymc_ksd.progress import progress_bar
 from pymc_ksd.sample_data import Variable, read_samples
 
 __all__ = ["Score", "compile_score", "resolve_model"]
 
+#: Points that are scored before progress is shown.
+_SCORED_TOGETHER = 2_000
 _scores: WeakKeyDictionary[pm.Model, dict[Any, Score]] = WeakKeyDictionary()
 
 
@@ -238,9 +241,14 @@ class Score:
         with self._lock:
             return self._density.unconstrain(samples)
 
-    def checked(self, points: np.ndarray) -> np.ndarray:
+    def checked(self, points: np.ndarray, *, progressbar: bool = False) -> np.ndarray:
         """Return the scores of points after making sure that all are finite."""
-        scores = self(points)
+        scores = np.empty(points.shape)
+        with progress_bar("Scoring points", len(points), progressbar) as bar:
+            for start in range(0, len(points), _SCORED_TOGETHER):
+                part = points[start : start + _SCORED_TOGETHER]
+                scores[start : start + _SCORED_TOGETHER] = self(part)
+                bar.advance(len(part))
         self._check_support(scores, "have no finite score, so they may lie outside the support of")
         return scores
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class TestSettings:
     progressbar: bool
     n_chains: int = 1
     autocorrelation_time: float = 1.0
+    client: Any = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def _quadratic_test(
         coordinates=True,
         block_size=settings.block_size,
         progressbar=settings.progressbar,
+        client=settings.client,
     )
     statistic = _estimate(settings.statistic, sums)
     if weights is None:
@@ -159,7 +162,9 @@ def _quadratic_test(
             replicate,
             lambda sample, h: _estimate(
                 settings.statistic,
-                evaluate_all_pairs(settings.stein, sample, h, block_size=settings.block_size),
+                evaluate_all_pairs(
+                    settings.stein, sample, h, block_size=settings.block_size, client=False
+                ),
             ),
         )
     else:

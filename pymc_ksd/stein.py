@@ -82,14 +82,14 @@ class SteinKernel:
         machine compiles it for the first time.
 
         Its inputs are ``x, s, y, t`` (rows of the block, then columns: points and scores); with
-        `weights`, the multipliers ``v, w`` of rows and columns, shapes (m, rows) and (m, columns)
-        (in single precision for machine code); with `coordinates`, the scores in standardised coordinates of rows and
-        columns and the matrix M; with `groups`, the numbers of the rows' and columns' groups; with
-        `weights` or `groups`, 1 in blocks on the diagonal, else 0; then the kernel's parameters. It
-        returns the sum of u over the block, with `weights` the m sums of ``v u w`` over pairs of
-        different points, with `coordinates` the sum of each coordinate's term, and with `groups`
-        the sums of u over the rows before each column, all of them and those of its own group,
-        shape (2, columns).
+        `weights`, the multipliers ``v, w`` of rows and columns, shapes (m, rows) and (m, columns),
+        for machine code in single precision; with `coordinates`, the scores in standardised
+        coordinates of rows and columns and the matrix M; with `groups`, the numbers of the rows'
+        and columns' groups; with `weights` or `groups`, 1 in blocks on the diagonal, else 0; then
+        the kernel's parameters. It returns the sum of u over the block, with `weights` the m sums
+        of ``v u w`` over pairs of different points, with `coordinates` the sum of each coordinate's
+        term, and with `groups` the sums of u over the rows before each column, all of them and
+        those of its own group, shape (2, columns).
         """
         wanted = {"weights": weights, "coordinates": coordinates, "groups": groups}
         loops = self._loops() if fused else None

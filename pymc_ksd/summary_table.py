@@ -35,13 +35,16 @@ def ksd_summary(
     random_seed: int | np.random.Generator = 0,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
     **summary_kwargs: Any,
 ) -> pd.DataFrame:
     """Return ArviZ's summary table with the columns ``ksd`` and ``ess_ksd``.
 
     Parameters
     ----------
-    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar, compile_kwargs
+    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar
+        See :func:`ksd`.
+    compile_kwargs, client
         See :func:`ksd`.
     var_names : str or sequence of str, optional
         Rows to show, as in ``az.summary``. The discrepancy is always that of the whole posterior.
@@ -83,6 +86,7 @@ def ksd_summary(
         random_seed=random_seed,
         progressbar=progressbar,
         compile_kwargs=compile_kwargs,
+        client=client,
     )
     posterior = posterior_dataset(data)
     assert posterior is not None  # `ksd` has read it

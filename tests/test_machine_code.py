@@ -19,7 +19,7 @@ from pymc_ksd.stein import SteinKernel
 
 @pytest.fixture
 def machine_code(monkeypatch):
-    monkeypatch.setattr("pymc_ksd.engine._FUSED_PAIRS", 0)
+    monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", 0)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_samples_with_covariates(rng, dim, monkeypatch):
     samples = [scale_points(points, -points, None) for points in x]
     sums, rows = [], []
     for pairs in (0, np.inf):
-        monkeypatch.setattr("pymc_ksd.engine._FUSED_PAIRS", pairs)
+        monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
         result = evaluate_conditional(
             SteinKernel(RBF()), samples, np.array([2.0]), [None, covariates], rows_of=2
         )
@@ -130,7 +130,7 @@ def test_single_precision_does_not_move_the_p_value(rng, draw, null, monkeypatch
     score = Score.from_callable(lambda x: -x, 2)
     results = []
     for pairs in (np.inf, 0):
-        monkeypatch.setattr("pymc_ksd.engine._FUSED_PAIRS", pairs)
+        monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
         results.append(ksd_test(score, data, null=null, kernel="imq", random_seed=1))
     exact, single = results
     # Points' own terms are in the graph's sum before they are taken away.
@@ -150,7 +150,7 @@ def test_p_values_of_many_samples_move_less_than_their_error(rng, monkeypatch):
     for index in range(40):
         data = rng.normal(0.02 * index / 40, 1, size=(200, 3))
         for row, pairs in enumerate((np.inf, 0)):
-            monkeypatch.setattr("pymc_ksd.engine._FUSED_PAIRS", pairs)
+            monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
             p_values[row, index] = ksd_test(score, data, random_seed=index)["p_value"]
     assert stats.kstest(p_values[0], "uniform").pvalue > 1e-6  # not all the same
     # One replicate in a thousand may change sides; the Monte Carlo error is up to sixteen times it.
@@ -160,8 +160,8 @@ def test_p_values_of_many_samples_move_less_than_their_error(rng, monkeypatch):
 def test_code_is_found_again_by_the_next_process(tmp_path):
     script = (
         "import pathlib, sys, pymc_ksd, numpy as np\n"
-        "from pymc_ksd import engine\n"
-        "engine._FUSED_PAIRS = 0\n"
+        "from pymc_ksd import block_walk\n"
+        "block_walk._FUSED_PAIRS = 0\n"
         "score = pymc_ksd.Score.from_callable(lambda x: -x, 2)\n"
         "data = np.random.default_rng(0).normal(size=(50, 2))\n"
         "result = pymc_ksd.ksd_test(score, data, random_seed=0)\n"

@@ -49,7 +49,7 @@ def sample(rng, n, dim):
 def route(request, monkeypatch):
     """Whichever way blocks are evaluated, however few points there are."""
     pairs = 0 if request.param == "machine code" else np.inf
-    monkeypatch.setattr("pymc_ksd.engine._FUSED_PAIRS", pairs)
+    monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
     return request.param
 
 
@@ -157,7 +157,7 @@ def test_kernel_that_is_not_finite_far_away_is_refused(rng):
 def test_general_kernels_are_evaluated_in_chunks(rng, monkeypatch):
     points, kernel = sample(rng, 20, 3), SteinKernel(General(general_rbf))
     whole = evaluate_all_pairs(kernel, points, np.array([1.0]), coordinates=True)
-    monkeypatch.setattr("pymc_ksd.engine._GENERAL_NUMBERS", 50)
+    monkeypatch.setattr("pymc_ksd.engine.GENERAL_NUMBERS", 50)
     parts = evaluate_all_pairs(kernel, points, np.array([1.0]), coordinates=True)
     np.testing.assert_allclose(parts.diagonal, whole.diagonal, rtol=1e-12)
     np.testing.assert_allclose(parts.coordinates_diagonal, whole.coordinates_diagonal, rtol=1e-12)

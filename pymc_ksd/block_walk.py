@@ -1,0 +1,135 @@
+"""How blocks of pairs are visited: the upper triangle, in order, by several threads at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pymc_ksd.fused_block import FusedBlock
+from pymc_ksd.stein import SteinKernel
+
+__all__ = [
+    "FUNCTIONS_LOCK",
+    "GENERAL_NUMBERS",
+    "Block",
+    "Functions",
+    "default_block_size",
+    "in_order",
+    "is_long",
+    "number_of_pairs",
+    "parameter_sets",
+    "upper_triangle",
+]
+
+#: Rows and columns of a block.
+Block = tuple[slice, slice]
+#: Compiled functions are shared and work for one caller at a time.
+FUNCTIONS_LOCK = RLock()
+#: From this many pairs on machine code is worth the seconds it may take to compile.
+_FUSED_PAIRS = 2_000_000
+#: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
+_RADIAL_BLOCK = 512
+#: Fewest and most points in a block for machine code, and how many blocks at least side by side.
+_FUSED_BLOCK, _SIDE_BY_SIDE = (256, 1024), 8
+#: Numbers that one temporary may hold where it has several for every pair.
+GENERAL_NUMBERS = 4_000_000
+#: Blocks handed to every thread ahead of time.
+_AHEAD = 4
+#: The largest allocation that makes glibc raise its threshold for keeping freed memory, nearly.
+_KEPT_BYTES = 31 * 2**20
+
+
+class Functions:
+    """Copies of a compiled function, each lent to one thread at a time."""
+
+    def __init__(self, copies: list[Any]) -> None:
+        self.count = len(copies)
+        #: Whether they are machine code, see :mod:`pymc_ksd.fused_block`.
+        self.fused = isinstance(copies[0], FusedBlock)
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        for function in copies:
+            self._free.put(function)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Any]:
+        """Give a copy that no other thread uses meanwhile."""
+        function = self._free.get()
+        try:
+            yield function
+        finally:
+            self._free.put(function)
+
+
+def is_long(n_pairs: float) -> bool:
+    """Whether there are so many pairs that machine code is worth while."""
+    return n_pairs >= _FUSED_PAIRS
+
+
+def default_block_size(stein: SteinKernel, functions: Functions, n: int, dim: int) -> int:
+    """Return how many points a block has when the user does not say."""
+    if functions.fused:
+        least, most = _FUSED_BLOCK
+        return max(least, min(most, n // _SIDE_BY_SIDE))
+    numbers = stein.numbers_per_pair(dim)
+    return max(1, min(_RADIAL_BLOCK, int(np.sqrt(GENERAL_NUMBERS / numbers))))
+
+
+def upper_triangle(n: int, size: int) -> Iterator[Block]:
+    """Visit all pairs of n points once, a point with itself included, in blocks of `size`."""
+    parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    for index, rows in enumerate(parts):
+        for columns in parts[index:]:
+            yield rows, columns
+
+
+def number_of_pairs(block: Block) -> float:
+    """Return how many of the n (n + 1) / 2 pairs a block stands for."""
+    rows, columns = block
+    pairs = (rows.stop - rows.start) * (columns.stop - columns.start)
+    return pairs / 2 if rows == columns else float(pairs)
+
+
+def parameter_sets(stein: SteinKernel, bandwidths: np.ndarray) -> list[list[np.ndarray]]:
+    """Return the numbers for the kernel's inputs for each bandwidth."""
+    return [
+        [np.asarray(number) for number in stein.kernel.parameter_values(float(bandwidth))]
+        for bandwidth in bandwidths
+    ]
+
+
+def in_order(
+    work: Callable[[Any], Any], items: Iterable[Any], n_threads: int
+) -> Iterator[tuple[Any, Any]]:
+    """Work on items in threads and yield each with its result, in the order of the items.
+
+    NumPy and machine code let other threads run while they compute. One thread a core is enough, so
+    the linear algebra library is kept from starting more.
+    """
+    # Freed at once: the C library of Linux then keeps the memory of freed blocks for the next ones,
+    # where it would return them to the system and ask for them again.
+    np.empty(_KEPT_BYTES, dtype=np.int8)
+    if n_threads == 1:
+        for item in items:
+            yield item, work(item)
+        return
+    waiting: deque[tuple[Any, Future[Any]]] = deque()
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(work, item)))
+                if len(waiting) > _AHEAD * n_threads:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            for item, future in waiting:
+                yield item, future.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise

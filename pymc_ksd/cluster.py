@@ -1,0 +1,132 @@
+"""Blocks of pairs as tasks on the workers of a Dask cluster.
+
+Points, scores and weights travel to every worker once; a task is a few numbers, its result the sums
+over some blocks, and sums are added on the workers. A task whose worker is lost is done again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pymc_ksd.block_walk import FUNCTIONS_LOCK, Block, is_long, number_of_pairs
+from pymc_ksd.pair_totals import PairWork, Totals
+from pymc_ksd.progress import ProgressBar
+
+__all__ = ["active_client", "on_cluster"]
+
+#: Tasks for each thread of the cluster, and the most blocks in one.
+_TASKS_PER_THREAD, _BLOCKS_PER_TASK = 32, 64
+#: How many sums are added at a time.
+_ADDED = 8
+#: How often points are sent again after all workers that held them were lost.
+_ATTEMPTS = 3
+
+
+def active_client(n_points: int) -> Any:
+    """Return the active client of Dask, if there is one and enough to do for it."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None or not is_long(n_points**2):
+        return None
+    try:
+        return distributed.Client.current()
+    except ValueError:
+        return None
+
+
+def on_cluster(client: Any, work: PairWork, size: int, bar: ProgressBar) -> Totals:
+    """Sum over all blocks on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client of the cluster.
+    work : PairWork
+        Points and what is wanted of them.
+    size : int
+        Points in a block.
+    bar : ProgressBar
+        Told how many pairs are done.
+
+    Returns
+    -------
+    Totals
+    """
+    for remaining in reversed(range(_ATTEMPTS)):
+        try:
+            return _attempt(client, work, size, bar)
+        except CancelledError:
+            # No worker is left that holds the points, as when the only one was restarted.
+            if not remaining:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _attempt(client: Any, work: PairWork, size: int, bar: ProgressBar) -> Totals:
+    from distributed import as_completed
+
+    numbers = np.array(list(_block_numbers(work.n_points, size)), dtype=np.int32)
+    threads = max(1, sum(client.nthreads().values()))
+    length = min(_BLOCKS_PER_TASK, -(-len(numbers) // (_TASKS_PER_THREAD * threads)))
+    parts = [numbers[start : start + length] for start in range(0, len(numbers), length)]
+    futures: list[Any] = []
+    done = 0.0
+    try:
+        data = client.scatter(work, broadcast=True, hash=False)
+        level = [client.submit(_totals, data, size, part, pure=False) for part in parts]
+        tasks = dict(zip(level, parts, strict=True))
+        futures = [data, *level]
+        while len(level) > 1:
+            groups = [level[start : start + _ADDED] for start in range(0, len(level), _ADDED)]
+            level = [client.submit(_added, group, pure=False) for group in groups]
+            futures += level
+        for future in as_completed(tasks):
+            pairs = sum(map(number_of_pairs, _blocks(work.n_points, size, tasks[future])))
+            bar.advance(pairs)
+            done += pairs
+        totals: Totals = level[0].result()
+        return totals
+    except BaseException:
+        bar.advance(-done)
+        client.cancel(futures, force=True)
+        raise
+
+
+def _block_numbers(n: int, size: int) -> Iterator[tuple[int, int]]:
+    count = -(-n // size)
+    return ((row, column) for row in range(count) for column in range(row, count))
+
+
+def _blocks(n: int, size: int, numbers: np.ndarray) -> list[Block]:
+    """Return blocks by the numbers of their rows and columns."""
+    starts = (numbers * size).tolist()
+    return [
+        (slice(row, min(row + size, n)), slice(column, min(column + size, n)))
+        for row, column in starts
+    ]
+
+
+def _totals(work: PairWork, size: int, numbers: np.ndarray) -> Totals:
+    """Sum over some blocks: what a task does."""
+    functions, totals = work.functions(), Totals.of(work)
+    # Machine code may run in several threads of a worker, functions of graphs may not.
+    alone = nullcontext() if functions.fused else FUNCTIONS_LOCK
+    with alone, threadpool_limits(1, user_api="blas"):
+        for block in _blocks(work.n_points, size, numbers):
+            totals.add_block(block, work.reduce(functions, block))
+    return totals
+
+
+def _added(parts: Sequence[Totals]) -> Totals:
+    """Add sums over different blocks."""
+    totals = deepcopy(parts[0])
+    for part in parts[1:]:
+        totals.add(part)
+    return totals
