@@ -36,8 +36,8 @@ __all__ = [
     "PairSums",
     "evaluate_all_pairs",
     "evaluate_conditional",
-    "evaluate_matrix",
     "evaluate_pairs",
+    "evaluate_squares",
     "evaluate_witness",
 ]
 
@@ -90,19 +90,43 @@ def evaluate_pairs(
     return result
 
 
-def evaluate_matrix(
-    stein: SteinKernel, points: Points, bandwidths: np.ndarray, part: slice
-) -> np.ndarray:
-    """Return ``u`` between all points of one slice."""
-    arrays = [np.ascontiguousarray(array[part]) for array in points.arrays]
+def evaluate_squares(
+    stein: SteinKernel, points: Points, bandwidths: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum over the pairs of different points within every `size` consecutive points.
+
+    Returns
+    -------
+    sums, squares : ndarray of shape (number of squares,)
+        Sums of ``u`` and of its square over ordered pairs; points left over at the end do not
+        count.
+    """
+    sets = parameter_sets(stein, bandwidths)
+    n, dim = points.positions.shape
+    functions = Functions(stein.matrix(fused=is_long(n * size)))
+    step = default_block_size(stein, functions, size, dim)
+
+    def reduce_square(start: int) -> tuple[float, float]:
+        total, squares = 0.0, 0.0
+        with functions.borrowed() as function:
+            for block in upper_triangle(size, step):
+                parts = [slice(start + part.start, start + part.stop) for part in block]
+                inputs = [array[part] for part in parts for array in points.arrays]
+                u = np.mean([function(*inputs, *points.constants, *p) for p in sets], axis=0)
+                if block[0] == block[1]:
+                    np.fill_diagonal(u, 0.0)
+                times = 1.0 if block[0] == block[1] else 2.0
+                total += times * float(u.sum())
+                squares += times * float(np.vdot(u, u))
+        return total, squares
+
+    count = n // size
     with FUNCTIONS_LOCK:
-        values = [
-            stein.matrix()[0](*arrays, *arrays, *points.constants, *parameters)
-            for parameters in parameter_sets(stein, bandwidths)
-        ]
-    result: np.ndarray = np.mean(values, axis=0)
-    _check_finite(result, stein)
-    return result
+        threads = functions.count if is_long(n * size) and count > 1 else 1
+        pairs = in_order(reduce_square, range(0, count * size, size), threads)
+        sums, squares = np.array([sums for _, sums in pairs]).reshape(-1, 2).T
+    _check_finite(sums, stein)
+    return sums, squares
 
 
 def evaluate_all_pairs(

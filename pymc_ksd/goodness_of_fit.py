@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from pymc_ksd.birth_death import BirthDeathKernel
 from pymc_ksd.custom_kernels import get_kernel
+from pymc_ksd.draw_stream import DrawStream, ScaledStream, is_large
 from pymc_ksd.draws import Draws, estimate_autocorrelation_time, holds_draws, read_draws
 from pymc_ksd.kernels import Kernel, positive_number
 from pymc_ksd.nulls import NULLS
@@ -220,21 +221,29 @@ def ksd_test(
             UserWarning,
             stacklevel=2,
         )
-    if is_draws:
-        draws = read_draws(score, data)
-        points, n_chains = draws.points, draws.n_chains
-    else:
-        points = score.unconstrain(data)
-    if not (score.discrete and null == "parametric"):
-        check_varies(points, score)
-
     seed, rng = generator(random_seed)
     bandwidth_rng, null_rng = rng.spawn(2)
-    scaled = _scaled(score, points, scale, progressbar)
-    bandwidths = choose_bandwidths(bandwidth, scaled.positions, bandwidth_rng)
+    scaled: Points | ScaledStream
+    if is_draws and null == "normal" and is_large(score, data):
+        stream = DrawStream(score, data)
+        n_chains, n = stream.n_chains, stream.n_chains * stream.n_draws
+        scaled = stream.scaled(scale, progressbar)
+        positions = scaled.sample
+    else:
+        if is_draws:
+            draws = read_draws(score, data)
+            points, n_chains = draws.points, draws.n_chains
+        else:
+            points = score.unconstrain(data)
+        n = len(points)
+        if not (score.discrete and null == "parametric"):
+            check_varies(points, score)
+        scaled = _scaled(score, points, scale, progressbar)
+        positions = scaled.positions
+    bandwidths = choose_bandwidths(bandwidth, positions, bandwidth_rng)
 
     def replicate() -> tuple[Points, np.ndarray]:
-        sample = _scaled(score, score.simulate(len(points), null_rng), scale)
+        sample = _scaled(score, score.simulate(n, null_rng), scale)
         return sample, choose_bandwidths(bandwidth, sample.positions, bandwidth_rng)
 
     if autocorrelation_time is not None:
@@ -271,7 +280,7 @@ def ksd_test(
             "statistic": statistic,
             "null": null,
             "alpha": float(alpha),
-            "n": len(points),
+            "n": n,
             "n_chains": n_chains,
             "autocorrelation_time": autocorrelation_time,
             "dim": score.dim,

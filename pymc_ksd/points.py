@@ -21,6 +21,7 @@ __all__ = [
     "LatticePoints",
     "Points",
     "ScaledPoints",
+    "Scaling",
     "bandwidth_rule",
     "choose_bandwidths",
     "scale_lattice_points",
@@ -128,6 +129,61 @@ class LatticePoints:
 Points = ScaledPoints | LatticePoints
 
 
+@dataclass(frozen=True)
+class Scaling:
+    """How points are centred and scaled.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+        What is taken away.
+    deviations : ndarray of shape (d,), optional
+        Standard deviations to divide by.
+    factor : ndarray of shape (d, d), optional
+        Cholesky factor L of the correlation matrix, to whiten by.
+    """
+
+    centre: np.ndarray
+    deviations: np.ndarray | None = None
+    factor: np.ndarray | None = None
+
+    @classmethod
+    def of_moments(
+        cls, centre: np.ndarray, covariance: np.ndarray, n: int, scale: str | None
+    ) -> Scaling:
+        """Return the scaling for n points of a given covariance."""
+        if scale is None:
+            return cls(centre)
+        deviations = np.sqrt(np.diag(covariance))
+        if not deviations.all():
+            raise ValueError(
+                f"`scale` {scale!r} divides by the spread of every coordinate, but "
+                f"{np.count_nonzero(deviations == 0)} coordinate(s) do not vary, first at position "
+                f"{int(np.argmin(deviations))}."
+            )
+        if scale == "std" or len(centre) == 1:
+            return cls(centre, deviations)
+        correlation = covariance / np.outer(deviations, deviations)
+        return cls(centre, deviations, _correlation_factor(correlation, n))
+
+    def apply(self, points: np.ndarray, scores: np.ndarray) -> ScaledPoints:
+        """Bring points and their scores to the coordinates in which a kernel compares them."""
+        dim = len(self.centre)
+        centred = points - self.centre
+        if self.deviations is None:
+            return ScaledPoints(centred, scores, scores, np.eye(dim))
+        standard, standard_scores = centred / self.deviations, scores * self.deviations
+        if self.factor is None:
+            return ScaledPoints(standard, standard_scores, standard_scores, np.eye(dim))
+        mixing = solve_triangular(self.factor, np.eye(dim), lower=True)
+        return ScaledPoints(
+            np.ascontiguousarray(standard @ mixing.T),
+            standard_scores @ self.factor,
+            standard_scores,
+            mixing,
+        )
+
+
 def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> ScaledPoints:
     """Centre points and scale them by nothing, standard deviations or the covariance.
 
@@ -145,26 +201,13 @@ def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> S
     """
     if scale not in SCALES:
         raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
-    dim = points.shape[1]
+    n, dim = points.shape
     # The median, because a single point far off would drag the mean, and the digits, with it.
-    centred = points - np.median(points, axis=0)
-    if scale is None:
-        return ScaledPoints(centred, scores, scores, np.eye(dim))
-    deviations = centred.std(axis=0, ddof=1)
-    if not deviations.all():
-        raise ValueError(
-            f"`scale` {scale!r} divides by the spread of every coordinate, but "
-            f"{np.count_nonzero(deviations == 0)} coordinate(s) do not vary, first at position "
-            f"{int(np.argmin(deviations))}."
-        )
-    standard, standard_scores = centred / deviations, scores * deviations
-    if scale == "std" or dim == 1:
-        return ScaledPoints(standard, standard_scores, standard_scores, np.eye(dim))
-    factor = _correlation_factor(standard)
-    mixing = solve_triangular(factor, np.eye(dim), lower=True)
-    return ScaledPoints(
-        np.ascontiguousarray(standard @ mixing.T), standard_scores @ factor, standard_scores, mixing
-    )
+    centre = np.median(points, axis=0)
+    covariance = np.empty((dim, dim))
+    if scale is not None:
+        covariance = np.atleast_2d(np.cov(points - centre, rowvar=False))
+    return Scaling.of_moments(centre, covariance, n, scale).apply(points, scores)
 
 
 def scale_lattice_points(
@@ -200,10 +243,9 @@ def scale_lattice_points(
     return LatticePoints(positions, births, deaths, np.ones(points.shape), steps)
 
 
-def _correlation_factor(standard: np.ndarray) -> np.ndarray:
-    """Return the Cholesky factor of the correlation matrix, regularised where it has to be."""
-    n, dim = standard.shape
-    correlation = np.atleast_2d(np.corrcoef(standard, rowvar=False))
+def _correlation_factor(correlation: np.ndarray, n: int) -> np.ndarray:
+    """Return the Cholesky factor of n points' correlations, regularised where it has to be."""
+    dim = len(correlation)
     if n < _POINTS_PER_COORDINATE * dim:
         weight = dim / (n + dim)
         correlation = (1 - weight) * correlation + weight * np.eye(dim)

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_ksd.engine import PairSums, evaluate_all_pairs, evaluate_matrix, evaluate_pairs
+from pymc_ksd.draw_stream import ScaledStream
+from pymc_ksd.engine import PairSums, evaluate_all_pairs, evaluate_pairs, evaluate_squares
 from pymc_ksd.nulls import (
     bootstrap_weights,
     critical_value,
@@ -81,7 +82,7 @@ class Outcome:
 
 def run_test(
     settings: TestSettings,
-    points: Points,
+    points: Points | ScaledStream,
     bandwidths: np.ndarray,
     rng: np.random.Generator,
     replicate: Callable[[], tuple[Points, np.ndarray]],
@@ -92,8 +93,8 @@ def run_test(
     ----------
     settings : TestSettings
         Which test.
-    points : Points
-        The sample.
+    points : Points or ScaledStream
+        The sample; draws too many to hold go with statistics of a mean only.
     bandwidths : ndarray
         Bandwidths of the kernel.
     rng : numpy.random.Generator
@@ -106,6 +107,7 @@ def run_test(
     Outcome
     """
     if settings.statistic in ("u", "v"):
+        assert not isinstance(points, ScaledStream)
         return _quadratic_test(settings, points, bandwidths, rng, replicate)
     statistic, error = _mean_and_error(settings, points, bandwidths)
     if settings.null != "parametric":
@@ -214,7 +216,7 @@ def _simulate(
 
 
 def _mean_and_error(
-    settings: TestSettings, points: Points, bandwidths: np.ndarray
+    settings: TestSettings, points: Points | ScaledStream, bandwidths: np.ndarray
 ) -> tuple[float, float]:
     r"""Return the linear or block statistic and its standard error under the null hypothesis.
 
@@ -222,32 +224,34 @@ def _mean_and_error(
     variance :math:`2\, \mathbb{E} u^2 / b(b-1)` under the null hypothesis; estimating it from all
     pairs of all blocks, and not from the few blocks' spread, keeps the level of the test.
     """
-    n = len(points.positions)
+    n = points.n_points if isinstance(points, ScaledStream) else len(points.positions)
+    size = settings.points_per_block or int(np.sqrt(n))
     if settings.statistic == "linear":
+        size = 2
         if n < 4:
             raise ValueError(f"`statistic` 'linear' needs at least 4 points, got {n}.")
-        even = n - n % 2
-        terms = evaluate_pairs(
-            settings.stein, points, bandwidths, slice(0, even, 2), slice(1, even, 2)
+    elif size < 2 or n // size < 2:
+        raise ValueError(
+            f"`statistic` 'block' needs at least 2 blocks of at least 2 points, got {n} points "
+            f"in blocks of {size}."
         )
-        error = float(terms.std(ddof=1) / np.sqrt(len(terms)))
+    stretches = points.stretches(size) if isinstance(points, ScaledStream) else [points]
+    terms, squares = [], 0.0
+    with progress_bar("Comparing points", n, settings.progressbar) as bar:
+        for part in stretches:
+            length = len(part.positions)
+            if settings.statistic == "linear":
+                first, second = slice(0, length - length % 2, 2), slice(1, length, 2)
+                terms.append(evaluate_pairs(settings.stein, part, bandwidths, first, second))
+            else:
+                sums, of_squares = evaluate_squares(settings.stein, part, bandwidths, size)
+                terms.append(sums / (size * (size - 1)))
+                squares += float(of_squares.sum())
+            bar.advance(length)
+    values = np.concatenate(terms)
+    if settings.statistic == "linear":
+        error = float(values.std(ddof=1) / np.sqrt(len(values)))
     else:
-        size = settings.points_per_block or int(np.sqrt(n))
-        count = n // size
-        if size < 2 or count < 2:
-            raise ValueError(
-                f"`statistic` 'block' needs at least 2 blocks of at least 2 points, got {n} points "
-                f"in blocks of {size}."
-            )
-        terms, squares = np.empty(count), 0.0
         pairs = size * (size - 1)
-        with progress_bar("Comparing points", count, settings.progressbar) as bar:
-            for index in range(count):
-                part = slice(index * size, (index + 1) * size)
-                u = evaluate_matrix(settings.stein, points, bandwidths, part)
-                np.fill_diagonal(u, 0.0)
-                terms[index] = u.sum() / pairs
-                squares += float((u**2).sum())
-                bar.advance(1)
-        error = float(np.sqrt(2 * squares / (pairs * count) / pairs / count))
-    return float(terms.mean()), error
+        error = float(np.sqrt(2 * squares / (pairs * len(values)) / pairs / len(values)))
+    return float(values.mean()), error

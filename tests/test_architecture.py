@@ -29,6 +29,7 @@ ORDER = [
     "kernels",
     "custom_kernels",
     "points",
+    "draw_stream",
     "covariates",
     "residuals",
     "block_loops",
@@ -115,7 +116,15 @@ def test_imports_point_one_way(name, path):
         ),
         (
             "xarray",
-            {"sample_data", "draws", "covariates", "results", "goodness_of_fit", "sampler_quality"}
+            {
+                "sample_data",
+                "draws",
+                "draw_stream",
+                "covariates",
+                "results",
+                "goodness_of_fit",
+                "sampler_quality",
+            }
             | {"predictive_check", "summary_table", "demonstration", "plots.options", *PLOTS},
         ),
         ("arviz_plots", PLOTS),

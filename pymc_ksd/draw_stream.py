@@ -1,0 +1,140 @@
+"""Draws that are too many to hold: read, unconstrained, scored and scaled a stretch at a time.
+
+The container may be backed by a file or by Dask. It is walked twice, once for the draws' spread and
+once to compare them; memory is that of one stretch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.draws import posterior_dataset, read_draws
+from pymc_ksd.points import ScaledPoints, Scaling
+from pymc_ksd.progress import progress_bar
+from pymc_ksd.score import Score
+
+__all__ = ["DrawStream", "ScaledStream", "is_large"]
+
+#: Numbers from which on draws are not held in memory.
+_LARGE_NUMBERS = 10_000_000
+#: Numbers in a stretch.
+_STRETCH_NUMBERS = 1_000_000
+#: Draws, evenly spaced, that stand for all where the median is wanted.
+_SAMPLED_POINTS = 1_000
+
+
+def is_large(score: Score, data: Any) -> bool:
+    """Whether draws are so many that they should be streamed."""
+    posterior = posterior_dataset(data)
+    if posterior is None:
+        return False
+    n = posterior.sizes.get("draw", 0) * posterior.sizes.get("chain", 1)
+    return bool(n * score.dim >= _LARGE_NUMBERS)
+
+
+class DrawStream:
+    """Draws of a density's variables, in stretches.
+
+    Parameters
+    ----------
+    score : Score
+        The density.
+    data : DataTree, InferenceData or Dataset
+        The draws, see :func:`pymc_ksd.draws.read_draws`. Nothing is read yet.
+    """
+
+    def __init__(self, score: Score, data: Any) -> None:
+        self.score = score
+        if isinstance(data, xr.DataArray) and len(score.variables) == 1:
+            data = data.to_dataset(name=score.variables[0].name)
+        self._groups = {
+            group: dataset
+            for group in ("posterior", "unconstrained_posterior")
+            if (dataset := posterior_dataset(data, group)) is not None
+        }
+        sizes = self._groups["posterior"].sizes
+        self.n_chains, self.n_draws = int(sizes["chain"]), int(sizes["draw"])
+
+    def points(self, multiple: int = 1) -> Iterator[np.ndarray]:
+        """Read unconstrained draws of all chains together.
+
+        Parameters
+        ----------
+        multiple : int, default 1
+            Every stretch but the last has a multiple of this many points.
+
+        Yields
+        ------
+        ndarray of shape (points, d)
+        """
+        unit = multiple // gcd(multiple, self.n_chains)
+        length = unit * max(1, _STRETCH_NUMBERS // (unit * self.n_chains * self.score.dim))
+        stops = [*range(length, self.n_draws - length + 1, length), self.n_draws]
+        for start, stop in zip([0, *stops], stops, strict=False):
+            part = {
+                group: dataset.isel(draw=slice(start, stop))
+                for group, dataset in self._groups.items()
+            }
+            yield read_draws(self.score, xr.DataTree.from_dict(part)).points
+
+    def scaled(self, scale: str | None, progressbar: bool) -> ScaledStream:
+        """Walk through the draws once and find how they are to be scaled."""
+        n, dim = self.n_draws * self.n_chains, self.score.dim
+        step = -(-n // _SAMPLED_POINTS)
+        count, mean, scatter = 0, np.zeros(dim), np.zeros((dim, dim))
+        some: list[np.ndarray] = []
+        with progress_bar("Reading draws", n, progressbar) as bar:
+            for points in self.points():
+                some.append(points[-count % step :: step])
+                # Moments of two sets of points from those of each.
+                difference = points.mean(axis=0) - mean
+                centred = points - points.mean(axis=0)
+                total = count + len(points)
+                scatter += centred.T @ centred
+                scatter += np.outer(difference, difference) * (count * len(points) / total)
+                mean += difference * (len(points) / total)
+                count = total
+                bar.advance(len(points))
+        sample = np.concatenate(some)
+        if not np.diag(scatter).all():
+            names = [self.score.labels[i] for i in np.flatnonzero(np.diag(scatter) == 0)[:5]]
+            raise ValueError(
+                f"`data` must vary, but all {n} values of {', '.join(names)} are the same."
+            )
+        scaling = Scaling.of_moments(np.median(sample, axis=0), scatter / (n - 1), n, scale)
+        return ScaledStream(self, scaling, scaling.apply(sample, np.zeros(sample.shape)).positions)
+
+
+@dataclass(frozen=True)
+class ScaledStream:
+    """Scored draws in the coordinates that a kernel compares, in stretches.
+
+    Attributes
+    ----------
+    draws : DrawStream
+        The draws.
+    scaling : Scaling
+        How they are scaled.
+    sample : ndarray
+        Scaled positions of some of them.
+    """
+
+    draws: DrawStream
+    scaling: Scaling
+    sample: np.ndarray
+
+    @property
+    def n_points(self) -> int:
+        """The number of draws of all chains."""
+        return self.draws.n_draws * self.draws.n_chains
+
+    def stretches(self, multiple: int) -> Iterator[ScaledPoints]:
+        """Read, score and scale the draws, see :meth:`DrawStream.points`."""
+        for points in self.draws.points(multiple):
+            yield self.scaling.apply(points, self.draws.score.checked(points))
