@@ -91,7 +91,7 @@ class DrawStream:
         some: list[np.ndarray] = []
         with progress_bar("Reading draws", n, progressbar) as bar:
             for points in self.points():
-                some.append(points[-count % step :: step])
+                some.append(points[-count % step :: step].copy())
                 # Moments of two sets of points from those of each.
                 difference = points.mean(axis=0) - mean
                 centred = points - points.mean(axis=0)

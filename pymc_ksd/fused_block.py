@@ -66,7 +66,9 @@ class FusedBlock:
             rows, columns, mixing = rest.pop(0), rest.pop(0), rest.pop(0)
             standard = (x @ mixing, rows, *_turned(y @ mixing, columns), (mixing**2).sum(axis=0))
         groups = (rest.pop(0), rest.pop(0)) if self._groups else (_NO_VECTOR, _NO_VECTOR)
-        on_diagonal = bool(rest.pop(0)) if self._weights or self._groups else False
+        same = False
+        if self._weights or self._groups:
+            same = rest.pop(0)[0] == rest.pop(0)[0]
         parameters = tuple(float(number) for number in rest)
         turned = _turned(y, t)
         u = np.empty((n, m)) if self._matrix else _NO_MATRIX
@@ -90,7 +92,7 @@ class FusedBlock:
                 u[part], small[part], 1 / bound, values,
                 (standard[0][part], standard[1][part], *standard[2:]),
                 sums if direct else _NO_VECTOR,
-                (groups[0][part], groups[1]), start if on_diagonal else -1, before,
+                (groups[0][part], groups[1]), start if same else -1, before,
             )  # fmt: skip
             if self._coordinates and not direct:
                 sums += _coordinate_sums(values, standard[0][part], standard[1][part], standard)

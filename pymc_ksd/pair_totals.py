@@ -63,7 +63,6 @@ class PairWork:
     def reduce(self, functions: Functions, block: Block) -> list[np.ndarray]:
         """Return what the function of a block returns, averaged over bandwidths."""
         points, weights, groups = self.points, self.weights, self.groups
-        rows, columns = block
         inputs = [array[part] for part in block for array in points.arrays]
         if weights is not None:
             precision = np.float32 if functions.fused else np.float64
@@ -74,7 +73,7 @@ class PairWork:
         if groups is not None:
             inputs += [groups[part] for part in block]
         if weights is not None or groups is not None:
-            inputs.append(np.asarray(float(rows == columns)))
+            inputs += [np.arange(part.start, part.stop, dtype=np.float64) for part in block]
         sets = parameter_sets(self.stein, self.bandwidths)
         with functions.borrowed() as function:
             outputs = [function(*inputs, *points.constants, *parameters) for parameters in sets]

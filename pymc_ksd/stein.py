@@ -85,11 +85,11 @@ class SteinKernel:
         `weights`, the multipliers ``v, w`` of rows and columns, shapes (m, rows) and (m, columns),
         for machine code in single precision; with `coordinates`, the scores in standardised
         coordinates of rows and columns and the matrix M; with `groups`, the numbers of the rows'
-        and columns' groups; with `weights` or `groups`, 1 in blocks on the diagonal, else 0; then
-        the kernel's parameters. It returns the sum of u over the block, with `weights` the m sums
-        of ``v u w`` over pairs of different points, with `coordinates` the sum of each coordinate's
-        term, and with `groups` the sums of u over the rows before each column, all of them and
-        those of its own group, shape (2, columns).
+        and columns' groups; with `weights` or `groups`, the numbers of the rows and columns
+        themselves; then the kernel's parameters. It returns the sum of u over the block, with
+        `weights` the m sums of ``v u w`` over pairs of different points, with `coordinates` the sum
+        of each coordinate's term, and with `groups` the sums of u over the rows before each column,
+        all of them and those of its own group, shape (2, columns).
         """
         wanted = {"weights": weights, "coordinates": coordinates, "groups": groups}
         loops = self._loops() if fused else None
@@ -215,11 +215,12 @@ def reductions(
 ) -> tuple[list[TensorVariable], list[TensorVariable]]:
     """Return what a block of u is reduced to, and the inputs for that, see `SteinKernel.block`."""
     inputs, outputs = [], [u.sum()]
-    on_diagonal = pt.dscalar("on_diagonal")
+    # JAX cannot count rows and columns itself.
+    row, column = pt.dvector("row"), pt.dvector("column")
     if weights:
         v, w = pt.dmatrix("v"), pt.dmatrix("w")
         inputs += [v, w]
-        different = u * (1 - on_diagonal * pt.eye(u.shape[0], u.shape[1]))
+        different = pt.switch(pt.eq(row[:, None], column[None, :]), 0.0, u)
         outputs.append(pt.sum(v * pt.dot(w, different.T), axis=1))
     if coordinate_sums is not None:
         inputs += coordinate_inputs
@@ -227,11 +228,11 @@ def reductions(
     if groups:
         rows, columns = pt.dvector("rows"), pt.dvector("columns")
         inputs += [rows, columns]
-        upper = u - on_diagonal * pt.tril(u)
+        upper = pt.switch(pt.lt(row[:, None], column[None, :]), u, 0.0)
         own = pt.switch(pt.eq(rows[:, None], columns[None, :]), upper, 0.0)
         outputs.append(pt.stack([upper.sum(axis=0), own.sum(axis=0)]))
     if weights or groups:
-        inputs.append(on_diagonal)
+        inputs += [row, column]
     return inputs, outputs
 
 

@@ -1,0 +1,135 @@
+"""Draws that do not fit into memory give what they would if they did."""
+
+import re
+import tracemalloc
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+from pymc_ksd import ksd_test
+from pymc_ksd.draw_stream import DrawStream, is_large
+
+da = pytest.importorskip("dask.array")
+INDEPENDENT = "ignore:.*takes the draws as independent"
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        pm.Normal("mu", 1e3, 2.0, shape=2)
+        pm.HalfNormal("tau")
+    return model
+
+
+def draws(rng, n_draws):
+    return xr.Dataset(
+        {
+            "mu": (("chain", "draw", "k"), rng.normal(1e3, 2.0, size=(3, n_draws, 2))),
+            "tau": (("chain", "draw"), abs(rng.normal(size=(3, n_draws)))),
+        }
+    )
+
+
+@pytest.fixture
+def small_stretches(monkeypatch):
+    monkeypatch.setattr("pymc_ksd.draw_stream._LARGE_NUMBERS", 1_000)
+    monkeypatch.setattr("pymc_ksd.draw_stream._STRETCH_NUMBERS", 900)
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+@pytest.mark.parametrize("statistic", ["linear", "block"])
+@pytest.mark.parametrize("scale", [None, "std", "cov"])
+@pytest.mark.parametrize("n_draws", [400, 433])
+def test_same_numbers_as_in_memory(rng, model, statistic, scale, n_draws, request):
+    data = draws(rng, n_draws)
+    options = {"statistic": statistic, "scale": scale, "bandwidth": 1.5, "random_seed": 0}
+    whole = ksd_test(model, data, **options)
+    request.getfixturevalue("small_stretches")
+    stream = ksd_test(model, data, **options)
+    np.testing.assert_allclose(stream["statistic"], whole["statistic"], rtol=1e-9)
+    np.testing.assert_allclose(stream["p_value"], whole["p_value"], rtol=1e-9)
+    assert stream.attrs["n"] == whole.attrs["n"] == 3 * n_draws
+
+
+def test_stretches_are_whole_and_complete(rng, model, small_stretches):
+    from pymc_ksd import compile_score
+
+    data = draws(rng, 433)
+    stretches = list(DrawStream(compile_score(model), data).points(multiple=50))
+    assert len(stretches) > 3
+    assert all(len(part) % 50 == 0 for part in stretches[:-1])
+    mu = data["mu"].transpose("draw", "chain", "k").values.reshape(-1, 2)
+    np.testing.assert_array_equal(np.concatenate(stretches)[:, :2], mu)
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+@pytest.mark.parametrize("store", ["dask", "zarr", "netcdf"])
+def test_lazily_loaded_draws(rng, model, small_stretches, store, tmp_path, monkeypatch):
+    data = draws(rng, 400)
+    expected = ksd_test(model, data, statistic="linear", random_seed=0)
+    if store == "dask":
+        lazy = data.chunk(draw=50)
+    elif store == "zarr":
+        # Zarr says that two of its own ways to write metadata are not final yet.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data.to_zarr(tmp_path / "draws.zarr")
+            lazy = xr.open_zarr(tmp_path / "draws.zarr")
+    else:
+        data.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
+        lazy = xr.open_dataset(tmp_path / "draws.nc", engine="h5netcdf")
+    longest = []
+    original = xr.DataArray.values.fget
+
+    def watched(array):
+        longest.append(array.sizes.get("draw", 0))
+        return original(array)
+
+    monkeypatch.setattr(xr.DataArray, "values", property(watched, xr.DataArray.values.fset))
+    with lazy:
+        result = ksd_test(model, lazy, statistic="linear", random_seed=0)
+    np.testing.assert_allclose(result["statistic"], expected["statistic"], rtol=1e-12)
+    assert 0 < max(longest) < 400
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+def test_bad_draws_are_named_by_their_own_place(rng, model, small_stretches):
+    data = draws(rng, 400)
+    data = data.assign_coords(chain=[0, 1, 2], draw=np.arange(400))
+    data["tau"].values[1, 321] = np.nan
+    with pytest.raises(ValueError, match=r"1 value\(s\) of 'tau' .* chain 1, draw 321"):
+        ksd_test(model, data, statistic="linear")
+    data = draws(rng, 400).assign_coords(chain=[0, 1, 2], draw=np.arange(400))
+    data["mu"].values[..., 1] = 3.0
+    with pytest.raises(ValueError, match=re.escape("all 1200 values of mu[1] are the same")):
+        ksd_test(model, data, statistic="linear")
+
+
+def test_small_draws_are_held(rng, model):
+    from pymc_ksd import compile_score
+
+    assert not is_large(compile_score(model), draws(rng, 400))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(INDEPENDENT)
+def test_ten_million_draws_without_holding_them(record_property):
+    dim, n = 5, 10_000_000
+    with pm.Model() as model:
+        pm.Normal("x", shape=dim)
+    values = da.random.default_rng(0).normal(size=(4, n // 4, dim), chunks=(1, 100_000, dim))
+    data = xr.Dataset({"x": (("chain", "draw", "k"), values)})
+    ksd_test(model, data.isel(draw=slice(1_000)), statistic="linear")  # imports and compilation
+    tracemalloc.start()
+    try:
+        result = ksd_test(model, data, statistic="linear", progressbar=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    record_property("megabytes", peak / 2**20)
+    # All draws would take 400 MB, and their scores as much; the statistic's terms take 40.
+    assert peak < 250 * 2**20
+    assert 1e-4 < float(result["p_value"]) <= 1
