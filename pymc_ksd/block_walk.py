@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from queue import SimpleQueue
 from threading import RLock
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pymc_ksd.fused_block import FusedBlock
 from pymc_ksd.stein import SteinKernel
@@ -25,6 +26,7 @@ __all__ = [
     "in_order",
     "is_long",
     "number_of_pairs",
+    "one_thread_for_products",
     "parameter_sets",
     "upper_triangle",
 ]
@@ -105,6 +107,16 @@ def parameter_sets(stein: SteinKernel, bandwidths: np.ndarray) -> list[list[np.n
     ]
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for them takes a while
+
+
+def one_thread_for_products() -> Any:
+    """Return a context in which the linear algebra library starts no threads of its own."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
 def in_order(
     work: Callable[[Any], Any], items: Iterable[Any], n_threads: int
 ) -> Iterator[tuple[Any, Any]]:
@@ -121,7 +133,7 @@ def in_order(
             yield item, work(item)
         return
     waiting: deque[tuple[Any, Future[Any]]] = deque()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with one_thread_for_products(), ThreadPoolExecutor(n_threads) as pool:
         try:
             for item in items:
                 waiting.append((item, pool.submit(work, item)))

@@ -14,9 +14,14 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from pymc_ksd.block_walk import FUNCTIONS_LOCK, Block, is_long, number_of_pairs
+from pymc_ksd.block_walk import (
+    FUNCTIONS_LOCK,
+    Block,
+    is_long,
+    number_of_pairs,
+    one_thread_for_products,
+)
 from pymc_ksd.pair_totals import PairWork, Totals
 from pymc_ksd.progress import ProgressBar
 
@@ -118,7 +123,7 @@ def _totals(work: PairWork, size: int, numbers: np.ndarray) -> Totals:
     functions, totals = work.functions(), Totals.of(work)
     # Machine code may run in several threads of a worker, functions of graphs may not.
     alone = nullcontext() if functions.fused else FUNCTIONS_LOCK
-    with alone, threadpool_limits(1, user_api="blas"):
+    with alone, one_thread_for_products():
         for block in _blocks(work.n_points, size, numbers):
             totals.add_block(block, work.reduce(functions, block))
     return totals

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from pymc_ksd.block_walk import (
     FUNCTIONS_LOCK,
@@ -276,6 +275,8 @@ def evaluate_conditional(
 
 
 def _covariate_block(covariates: np.ndarray | None, rows: slice, columns: slice) -> Any:
+    from scipy.spatial.distance import cdist  # slow to import
+
     if covariates is None:
         return None
     return np.exp(-0.5 * cdist(covariates[rows], covariates[columns], "sqeuclidean"))

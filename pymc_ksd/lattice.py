@@ -24,7 +24,6 @@ from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.random.basic import MultinomialRV
 from pytensor.tensor.variable import TensorVariable
-from scipy.special import expit
 
 from pymc_ksd.compilation import compile_function
 
@@ -112,6 +111,8 @@ def step_rates(
     -------
     births, deaths : ndarray of shape (n, d)
     """
+    from scipy.special import expit  # slow to import
+
     births, deaths = np.empty(points.shape), np.empty(points.shape)
     here = log_probability(points)
     here = np.where(np.isfinite(here), here, np.nan)

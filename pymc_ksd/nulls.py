@@ -8,7 +8,6 @@ same pass over the pairs.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 __all__ = [
     "NULLS",
@@ -140,5 +139,7 @@ def normal_test(
     null_distribution : ndarray of shape (n_bootstrap,)
         Evenly spaced quantiles of the normal null distribution.
     """
+    from scipy.special import ndtr, ndtri  # slow to import
+
     quantiles = ndtri((np.arange(n_bootstrap) + 0.5) / n_bootstrap) * error
     return float(ndtr(-statistic / error)), float(-ndtri(alpha) * error), quantiles

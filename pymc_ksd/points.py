@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.spatial.distance import pdist
 
 from pymc_ksd.kernels import positive_number
 
@@ -175,6 +173,8 @@ class Scaling:
         standard, standard_scores = centred / self.deviations, scores * self.deviations
         if self.factor is None:
             return ScaledPoints(standard, standard_scores, standard_scores, np.eye(dim))
+        from scipy.linalg import solve_triangular  # slow to import
+
         mixing = solve_triangular(self.factor, np.eye(dim), lower=True)
         return ScaledPoints(
             np.ascontiguousarray(standard @ mixing.T),
@@ -307,6 +307,8 @@ def choose_bandwidths(
 
 def median_distance(positions: np.ndarray, rng: np.random.Generator) -> float:
     """Return the median distance between different points, of a random subset if there are many."""
+    from scipy.spatial.distance import pdist  # slow to import
+
     if len(positions) > _MEDIAN_POINTS:
         positions = rng.choice(positions, _MEDIAN_POINTS, replace=False, shuffle=False)
     distances = pdist(positions)

@@ -1,0 +1,173 @@
+"""How long a user waits for the first answer of a fresh process, with and without compiled code.
+
+Each figure is one process: ``python -m benchmarks.first_answer MODEL ksd`` (or ``pymc``, for what
+PyMC itself takes to compile the model's log-density and gradient) prints its seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["MODELS", "Waiting", "measure"]
+
+Waiting = dict[str, float]
+
+
+def readme() -> Any:
+    """Build the README's first model; its data are independent."""
+    import numpy as np
+    import pymc as pm
+
+    with pm.Model() as model:
+        pm.MvNormal("x", mu=[0, 0], cov=[[1, 0.5], [0.5, 1]])
+    return model, np.random.default_rng(0).normal(size=(300, 2))
+
+
+def eight_schools() -> Any:
+    """Build the centred model of the eight schools."""
+    import pymc as pm
+
+    effects = [28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0]
+    errors = [15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0]
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 5)
+        tau = pm.HalfCauchy("tau", 5)
+        theta = pm.Normal("theta", mu, tau, shape=8)
+        pm.Normal("y", theta, errors, observed=effects)
+    return model, None
+
+
+def lkj_covariance() -> Any:
+    """Build a normal model with unknown covariance."""
+    import numpy as np
+    import pymc as pm
+
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 5, shape=3)
+        factor, _, _ = pm.LKJCholeskyCov(
+            "factor", n=3, eta=2.0, sd_dist=pm.HalfNormal.dist(2.0, shape=3)
+        )
+        data = np.random.default_rng(0).normal(size=(60, 3))
+        pm.MvNormal("y", mu, chol=factor, observed=data)
+    return model, None
+
+
+def gaussian_process() -> Any:
+    """Build a regression with a Gaussian process."""
+    import numpy as np
+    import pymc as pm
+
+    x = np.linspace(0, 5, 40)
+    y = np.sin(x) + 0.1 * np.random.default_rng(0).normal(size=40)
+    with pm.Model() as model:
+        length = pm.Gamma("length", 2.0, 1.0)
+        height = pm.HalfNormal("height", 2.0)
+        noise = pm.HalfNormal("noise", 1.0)
+        process = pm.gp.Marginal(cov_func=height**2 * pm.gp.cov.ExpQuad(1, length))
+        process.marginal_likelihood("y", X=x[:, None], y=y, sigma=noise)
+    return model, None
+
+
+def hundred_groups() -> Any:
+    """Build a regression whose intercepts and slopes vary over a hundred groups."""
+    import numpy as np
+    import pymc as pm
+
+    rng = np.random.default_rng(0)
+    group, x = rng.integers(100, size=1_000), rng.normal(size=1_000)
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1, shape=2)
+        tau = pm.HalfNormal("tau", 1, shape=2)
+        offsets = pm.Normal("offsets", 0, 1, shape=(100, 2))
+        effects = mu + tau * offsets
+        noise = pm.HalfNormal("noise", 1)
+        mean = effects[group, 0] + effects[group, 1] * x
+        pm.Normal("y", mean, noise, observed=x + rng.normal(size=1_000))
+    return model, None
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "README": readme,
+    "eight schools": eight_schools,
+    "LKJ covariance": lkj_covariance,
+    "Gaussian process": gaussian_process,
+    "hundred groups": hundred_groups,
+}
+
+
+def _draws(model: Any) -> Any:
+    """Return 4 × 1,000 draws of every unconstrained variable, near where a sampler starts."""
+    import numpy as np
+    import xarray as xr
+
+    rng = np.random.default_rng(0)
+    values = {}
+    for name, start in model.initial_point().items():
+        shape = (4, 1_000, *np.shape(start))
+        dims = ("chain", "draw", *(f"{name}_dim_{axis}" for axis in range(np.ndim(start))))
+        values[name] = (dims, start + 0.1 * rng.normal(size=shape))
+    return xr.Dataset(values)
+
+
+def run(name: str, what: str) -> Waiting:
+    """Time this process."""
+    times = {}
+    start = time.perf_counter()
+    import arviz  # noqa: F401  (as sampling does)
+    import pymc as pm
+
+    times["import pymc"] = time.perf_counter() - start
+    if what == "ksd":
+        start = time.perf_counter()
+        import pymc_ksd
+
+        times["import pymc_ksd"] = time.perf_counter() - start
+    start = time.perf_counter()
+    model, data = MODELS[name]()
+    times["model"] = time.perf_counter() - start
+    data = _draws(model) if data is None else data
+    start = time.perf_counter()
+    if what == "ksd":
+        pymc_ksd.ksd_test(model, data, random_seed=0, progressbar=False)
+        times["answer"] = time.perf_counter() - start
+        start = time.perf_counter()
+        pymc_ksd.ksd_test(model, data, random_seed=1, progressbar=False)
+        times["second answer"] = time.perf_counter() - start
+    else:
+        function = model.logp_dlogp_function(ravel_inputs=True)
+        function.set_extra_values({})
+        function(pm.blocking.DictToArrayBijection.map(model.initial_point()))
+        times["answer"] = time.perf_counter() - start
+    return times
+
+
+def measure(name: str, what: str, repeats: int = 2) -> tuple[Waiting, Waiting]:
+    """Return the times of a process that finds nothing compiled, and the best of later ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "PYTENSOR_FLAGS": f"base_compiledir={Path(folder) / 'pytensor'}",
+            "NUMBA_CACHE_DIR": str(Path(folder) / "numba"),
+        }
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.first_answer", name, what]
+        runs = [
+            json.loads(
+                subprocess.run(
+                    command, capture_output=True, text=True, check=True, env=environment
+                ).stdout.splitlines()[-1]
+            )
+            for _ in range(1 + repeats)
+        ]
+    return runs[0], min(runs[1:], key=lambda times: times["answer"])
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(*sys.argv[1:])))
