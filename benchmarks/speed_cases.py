@@ -6,10 +6,9 @@ are not installed are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -86,13 +85,16 @@ def _jax_cases() -> tuple[Statistic, Callable[..., np.ndarray]]:
     return run, run_test
 
 
-def _stein_thinning(x: np.ndarray, s: np.ndarray, h: float) -> float:
+def _stein_thinning() -> Statistic:
     from stein_thinning.kernel import vfk0_imq
     from stein_thinning.stein import ksd
 
-    inverse = np.eye(x.shape[1]) / h**2
-    values = ksd(lambda i, j: vfk0_imq(x[i], x[j], s[i], s[j], inverse), len(x))
-    return float(values[-1] ** 2)
+    def run(x: np.ndarray, s: np.ndarray, h: float) -> float:
+        inverse = np.eye(x.shape[1]) / h**2
+        values = ksd(lambda i, j: vfk0_imq(x[i], x[j], s[i], s[j], inverse), len(x))
+        return float(values[-1] ** 2)
+
+    return run
 
 
 def _goodpoints() -> Statistic:
@@ -224,23 +226,30 @@ FLOORS: dict[str, Statistic] = {
 def whole_test_floor(weights: np.ndarray) -> None:
     """Multiply the weights with half of an n × n matrix once, in double precision."""
     n = weights.shape[1]
-    size = 1_000
+    size = min(1_000, n)
     block, w = np.ones((size, size)), weights[:, :size].astype(float)
-    for _ in range(max(1, (n // size) * (n // size + 1) // 2)):
+    for _ in range((n // size) * (n // size + 1) // 2):
         w @ block
 
 
-def statistics() -> dict[str, Statistic]:
-    """Return all ways to the statistic that are installed, ours first."""
-    found: dict[str, Statistic] = {"pymc_ksd": ours, **FLOORS, "NumPy": plain_numpy}
-    with suppress(ImportError):
-        found["jax.jit"] = _jax_cases()[0]
-    if find_spec("stein_thinning"):
-        found["stein-thinning"] = _stein_thinning
-    with suppress(ImportError):
-        found["goodpoints"] = _goodpoints()
-    with suppress(ImportError):
-        found["coreax"] = _coreax()
+_STATISTICS: dict[str, Callable[[], Statistic]] = {
+    "pymc_ksd": lambda: ours,
+    "floor: tuned loop": lambda: tuned_loop,
+    "floor: products and a pass": lambda: products_and_pass,
+    "NumPy": lambda: plain_numpy,
+    "jax.jit": lambda: _jax_cases()[0],
+    "stein-thinning": _stein_thinning,
+    "goodpoints": _goodpoints,
+    "coreax": _coreax,
+}
+
+
+def statistics(names: Iterable[str] = tuple(_STATISTICS)) -> dict[str, Statistic]:
+    """Return those ways to the statistic that are installed, ours first."""
+    found = {}
+    for name in names:
+        with suppress(ImportError):
+            found[name] = _STATISTICS[name]()
     return found
 
 
@@ -252,9 +261,17 @@ def our_test(x: np.ndarray, s: np.ndarray, h: float, weights: np.ndarray) -> Any
     )
 
 
-def tests() -> dict[str, Callable[..., Any]]:
-    """Return all ways to a whole test: the statistic and its replicates."""
-    found: dict[str, Callable[..., Any]] = {"pymc_ksd": our_test, "NumPy": numpy_test}
-    with suppress(ImportError):
-        found["jax.jit"] = _jax_cases()[1]
+_TESTS: dict[str, Callable[[], Callable[..., Any]]] = {
+    "pymc_ksd": lambda: our_test,
+    "NumPy": lambda: numpy_test,
+    "jax.jit": lambda: _jax_cases()[1],
+}
+
+
+def tests(names: Iterable[str] = tuple(_TESTS)) -> dict[str, Callable[..., Any]]:
+    """Return those ways to a whole test that are installed, ours first."""
+    found = {}
+    for name in names:
+        with suppress(ImportError):
+            found[name] = _TESTS[name]()
     return found
