@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed_cases import FLOORS, numpy_test, ours, statistics, tests, whole_test_floor
+from benchmarks.speed_cases import (
+    FLOORS,
+    numpy_test,
+    ours,
+    statistics,
+    whole_test_floor,
+    whole_tests,
+)
 from pymc_ksd import Score, compile_score, ksd_test
 from pymc_ksd.nulls import bootstrap_weights
 
@@ -99,7 +106,7 @@ def test_seconds(n: int, dim: int, n_bootstrap: int) -> dict[str, tuple[float, f
 
     timed = {name: seconds(lambda f=f: (f(x, s, h), f(x, s, h))) for name, f in FLOORS.items()}
     min_floor = FLOORS[min(timed, key=timed.__getitem__)]
-    methods = tests()
+    methods = whole_tests()
     methods["floor: statistic and one product"] = floor
     return compare(methods, (x, s, h, weights), (*few, weights[:, : n // 4]))
 
@@ -160,7 +167,7 @@ def memory_case(name: str, n: int, n_bootstrap: int) -> None:
     weights = None
     if name != "pymc_ksd":
         weights = bootstrap_weights("multinomial", n, n_bootstrap, np.random.default_rng(1))
-    tests([name])[name](x, s, h, np.empty((n_bootstrap, 0)) if weights is None else weights)
+    whole_tests([name])[name](x, s, h, np.empty((n_bootstrap, 0)) if weights is None else weights)
 
 
 def memory(name: str, n: int, n_bootstrap: int) -> float:

@@ -19,7 +19,7 @@ from pymc_ksd.engine import evaluate_all_pairs
 from pymc_ksd.points import ScaledPoints
 from pymc_ksd.stein import SteinKernel
 
-__all__ = ["FLOORS", "Statistic", "numpy_test", "statistics", "tests", "whole_test_floor"]
+__all__ = ["FLOORS", "Statistic", "numpy_test", "statistics", "whole_test_floor", "whole_tests"]
 
 Statistic = Callable[[np.ndarray, np.ndarray, float], float]
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -268,7 +268,7 @@ _TESTS: dict[str, Callable[[], Callable[..., Any]]] = {
 }
 
 
-def tests(names: Iterable[str] = tuple(_TESTS)) -> dict[str, Callable[..., Any]]:
+def whole_tests(names: Iterable[str] = tuple(_TESTS)) -> dict[str, Callable[..., Any]]:
     """Return those ways to a whole test that are installed, ours first."""
     found = {}
     for name in names:

@@ -57,9 +57,12 @@ class ProgressBar:
                 TimeRemainingColumn(),
                 transient=True,
                 console=console,
+                get_time=lambda: time.monotonic(),
             )
             self._bar.start()
             self._task = self._bar.add_task(self._description, total=self._total)
+            # Work began before the bar was worth showing.
+            self._bar.tasks[0].start_time = self._started
         self._bar.update(self._task, completed=self._done)
 
     def stop(self) -> None:

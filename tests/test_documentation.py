@@ -15,7 +15,7 @@ def run_page(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     blocks = [textwrap.dedent(code) for _, code in BLOCK.findall((ROOT / name).read_text())]
     assert blocks, f"{name} has no code"
-    namespace = {}
+    namespace = {"__name__": "__main__"}
     for code in blocks:
         exec(compile(code, name, "exec"), namespace)
     return namespace
@@ -46,6 +46,19 @@ def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     assert float(found["check"]["p_value"]) == pytest.approx(1 / 201)
     assert float(found["better"]["p_value"]) > 0.1
     assert float(found["held_out"]["p_value"]) > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*takes the draws as independent")  # thinned, as the page says
+# JAX has no place for PyTensor's check that shapes fit, which hold here.
+@pytest.mark.filterwarnings("ignore:Skipping Assert.*as JAX tracing would remove it")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # sockets of Dask's workers
+def test_speed_and_scale_runs_and_finds_what_it_says(monkeypatch, tmp_path):
+    found = run_page("docs/speed_and_scale.md", monkeypatch, tmp_path)
+    assert float(found["with_jax"]["p_value"]) == float(found["usual"]["p_value"])
+    assert float(found["block"]["p_value"]) > 0.01
+    assert float(found["on_cluster"]["p_value"]) > 0.01
+    assert len(found["p_values"]) == 50
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -39,6 +39,18 @@ def test_progress_bar_shows_long_work(screen, monkeypatch):
     assert "50%" in screen.getvalue()
 
 
+def test_progress_bar_tells_the_time_that_remains(screen, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with progress.progress_bar("Working", 1_000, visible=True) as bar:
+        for _ in range(40):  # ten a second
+            clock[0] += 1.0
+            bar.advance(10)
+        (task,) = bar._bar.tasks
+        assert task.time_remaining == pytest.approx(60, abs=3)
+        assert task.elapsed == pytest.approx(40)
+
+
 def test_progress_bar_can_be_off(screen, monkeypatch):
     monkeypatch.setattr(progress, "_PATIENCE", 0)
     with progress.progress_bar("Working", 2, visible=False) as bar:
