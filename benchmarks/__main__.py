@@ -10,6 +10,7 @@ import argparse
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from benchmarks import first_answer, speed
 from benchmarks.rates import header, page
 from benchmarks.speed_cases import statistics
 
+#: Arrays of d numbers for each point, and bytes for each of its replicates: of data, of draws.
+_SENT = ((2, 1), (3, 4))
 PACKAGES = ("pymc", "pytensor", "numba", "numpy", "jax", "stein-thinning", "goodpoints", "coreax")
 
 
@@ -107,6 +110,8 @@ def memory_section(n: int, n_bootstrap: int) -> list[str | list[str]]:
 
 def large_section(quick: bool) -> list[str | list[str]]:
     """Test many draws."""
+    if find_spec("dask") is None:
+        return []
     lines = header("statistic", "draws", "replicates", "seconds", "memory")
     cases = [("v", 100_000, 500), ("u", 100_000, 500), ("linear", 10**7, 1), ("block", 10**7, 1)]
     for statistic, n, m in cases:
@@ -173,6 +178,8 @@ def first_answer_section(names: list[str]) -> list[str | list[str]]:
 
 def cluster_section(n: int, n_bootstrap: int) -> list[str | list[str]]:
     """Measure the cluster and predict a larger one."""
+    if find_spec("distributed") is None:
+        return []
     _say("cluster")
     dim = 10
     found = speed.cluster_seconds(n, dim, n_bootstrap)
@@ -181,17 +188,20 @@ def cluster_section(n: int, n_bootstrap: int) -> list[str | list[str]]:
     speedup = found["1 worker(s)"] / found["2 worker(s)"]
     many, cores = 1_000_000, 100
     minutes = many**2 / 2 / (rate * cores) / 60
-    sent = many * (2 * 8 * dim + n_bootstrap) / 2**20
+    sent = [many * (8 * arrays * dim + width * n_bootstrap) / 2**20 for arrays, width in _SENT]
     shown = ", ".join(f"{name} {_time(took)} s" for name, took in found.items())
     return [
         "## A cluster",
         f"n = {n:,}, d = {dim}, {n_bootstrap} replicates, single-threaded workers on this machine: "
         f"{shown}. Two workers are {speedup:.2f} times as fast as one.",
-        f"One worker compares {rate / 1e6:.0f} million pairs a second. The points travel to every "
-        f"worker once (16 d + m bytes each with replicates of one byte); a task of up to 64 "
-        f"blocks of 1,024 × 1,024 pairs sends a few kilobytes and returns 8 (d + m + 1) bytes. "
-        f"{many:,} points on {cores} such cores: {minutes:.0f} minutes, {sent:,.0f} MB to each "
-        "worker. This is a prediction.",
+        f"One worker compares {rate / 1e6:.0f} million pairs a second. Every point travels to "
+        "every worker once, with 16 d + m bytes for data (one byte a replicate) and 24 d + 4 m "
+        "bytes for draws (whitened, multipliers of four bytes); a task of up to 64 blocks of "
+        "1,024 × 1,024 pairs sends a few hundred bytes and returns 8 (d + m + 1), of `ksd` and its "
+        "siblings up to "
+        f"16 bytes more for each point of its columns. {many:,} points on {cores} such cores: "
+        f"{minutes:.0f} minutes, {sent[0]:,.0f} MB (data) or {sent[1]:,.0f} MB (draws) to each "
+        "worker. This is a prediction from the rate of one worker.",
     ]
 
 

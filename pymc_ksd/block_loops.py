@@ -101,8 +101,17 @@ def reduce_block(
     squared, scores, cross = np.empty(m), np.empty(m), np.empty(m)
     value, first, second = np.empty(m), np.empty(m), np.empty(m)
     total = 0.0
+    # A single coordinate needs no second walk along the columns.
+    short = dim == 1 and not (products.shape[1] or sums.shape[0] or values.shape[1])
     for i in range(n):
-        if products.shape[1]:
+        if short:
+            a, b, ys, ts = x[i, 0], s[i, 0], y[0], t[0]
+            for j in range(m):
+                difference = a - ys[j]
+                k0, k1, k2 = profile(difference * difference, parameters)
+                cross[j] = k0 * (b * ts[j]) + 2 * k1 * (difference * (ts[j] - b) - 1)
+                cross[j] -= 4 * k2 * (difference * difference)
+        elif products.shape[1]:
             xx, xs, yy, yt = norms[0][i], norms[2][i], norms[1], norms[3]
             for j in range(m):
                 squared[j] = max(xx + yy[j] - 2 * products[0, i, j], 0.0)
@@ -122,7 +131,9 @@ def reduce_block(
                     squared[j] += difference * difference
                     scores[j] += b * ts[j]
                     cross[j] += difference * (ts[j] - b)
-        if sums.shape[0] or values.shape[1]:
+        if short:
+            pass
+        elif sums.shape[0] or values.shape[1]:
             for j in range(m):
                 value[j], slope, curve = profile(squared[j], parameters)
                 first[j] = 2 * slope

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -112,9 +112,33 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # looking for them takes a while
 
 
+class _OneThread:
+    """A limit for the whole process: set by the first thread that enters, lifted by the last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
 def one_thread_for_products() -> Any:
     """Return a context in which the linear algebra library starts no threads of its own."""
-    return _libraries().limit(limits=1, user_api="blas")
+    return _ONE_THREAD
 
 
 def in_order(

@@ -31,15 +31,25 @@ __all__ = ["active_client", "on_cluster"]
 _TASKS_PER_THREAD, _BLOCKS_PER_TASK = 32, 64
 #: How many sums are added at a time.
 _ADDED = 8
+#: Seconds to wait for a first worker.
+_PATIENCE = 30
 #: How often points are sent again after all workers that held them were lost.
 _ATTEMPTS = 3
 
 
 def active_client(n_points: int) -> Any:
-    """Return the active client of Dask, if there is one and enough to do for it."""
+    """Return the active client of Dask, if there is one and enough to do for it.
+
+    A task of the cluster does its work itself: tasks of its own might wait for its place.
+    """
     distributed = sys.modules.get("distributed")
     if distributed is None or not is_long(n_points**2):
         return None
+    try:
+        distributed.get_worker()
+        return None
+    except ValueError:
+        pass
     try:
         return distributed.Client.current()
     except ValueError:
@@ -77,6 +87,7 @@ def on_cluster(client: Any, work: PairWork, size: int, bar: ProgressBar) -> Tota
 def _attempt(client: Any, work: PairWork, size: int, bar: ProgressBar) -> Totals:
     from distributed import as_completed
 
+    _wait_for_workers(client)
     numbers = np.array(list(_block_numbers(work.n_points, size)), dtype=np.int32)
     threads = max(1, sum(client.nthreads().values()))
     length = min(_BLOCKS_PER_TASK, -(-len(numbers) // (_TASKS_PER_THREAD * threads)))
@@ -93,6 +104,8 @@ def _attempt(client: Any, work: PairWork, size: int, bar: ProgressBar) -> Totals
             level = [client.submit(_added, group, pure=False) for group in groups]
             futures += level
         for future in as_completed(tasks):
+            if future.status == "error":
+                future.result()  # raises
             pairs = sum(map(number_of_pairs, _blocks(work.n_points, size, tasks[future])))
             bar.advance(pairs)
             done += pairs
@@ -102,6 +115,18 @@ def _attempt(client: Any, work: PairWork, size: int, bar: ProgressBar) -> Totals
         bar.advance(-done)
         client.cancel(futures, force=True)
         raise
+
+
+def _wait_for_workers(client: Any) -> None:
+    """Points are sent to workers, so there has to be one."""
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError as error:
+        raise RuntimeError(
+            f"The cluster of `client` has no workers, also after {_PATIENCE} seconds. Start some "
+            "and wait for them with `client.wait_for_workers(1)`; a cluster that adapts needs a "
+            "minimum of 1."
+        ) from error
 
 
 def _block_numbers(n: int, size: int) -> Iterator[tuple[int, int]]:
@@ -120,7 +145,9 @@ def _blocks(n: int, size: int, numbers: np.ndarray) -> list[Block]:
 
 def _totals(work: PairWork, size: int, numbers: np.ndarray) -> Totals:
     """Sum over some blocks: what a task does."""
-    functions, totals = work.functions(), Totals.of(work)
+    with FUNCTIONS_LOCK:
+        functions = work.functions()
+    totals = Totals.of(work)
     # Machine code may run in several threads of a worker, functions of graphs may not.
     alone = nullcontext() if functions.fused else FUNCTIONS_LOCK
     with alone, one_thread_for_products():

@@ -53,13 +53,21 @@ class DrawStream:
         self.score = score
         if isinstance(data, xr.DataArray) and len(score.variables) == 1:
             data = data.to_dataset(name=score.variables[0].name)
-        self._groups = {
-            group: dataset
-            for group in ("posterior", "unconstrained_posterior")
-            if (dataset := posterior_dataset(data, group)) is not None
-        }
-        sizes = self._groups["posterior"].sizes
-        self.n_chains, self.n_draws = int(sizes["chain"]), int(sizes["draw"])
+        names = {name for v in score.variables for name in (v.name, v.unconstrained_name)}
+        self._groups: dict[str, xr.Dataset] = {}
+        for group in ("posterior", "unconstrained_posterior"):
+            dataset = posterior_dataset(data, group)
+            if dataset is None:
+                continue
+            sizes = {dim: int(dataset.sizes.get(dim, 0)) for dim in ("chain", "draw")}
+            if group == "posterior":
+                self.n_chains, self.n_draws = sizes["chain"], sizes["draw"]
+            elif sizes != {"chain": self.n_chains, "draw": self.n_draws}:
+                continue  # of other draws, as before the posterior was thinned
+            # Errors name draws by their labels, so that these have to be those of the whole.
+            numbers = {dim: range(size) for dim, size in sizes.items() if dim not in dataset.coords}
+            dataset = dataset[[name for name in dataset.data_vars if name in names]]
+            self._groups[group] = dataset.assign_coords(numbers)
 
     def points(self, multiple: int = 1) -> Iterator[np.ndarray]:
         """Read unconstrained draws of all chains together.
@@ -74,14 +82,20 @@ class DrawStream:
         ndarray of shape (points, d)
         """
         unit = multiple // gcd(multiple, self.n_chains)
-        length = unit * max(1, _STRETCH_NUMBERS // (unit * self.n_chains * self.score.dim))
+        # What Dask holds in one piece is read at once, or it would be read again and again.
+        pieces = [
+            max(dataset.chunksizes.get("draw", (0,)), default=0)
+            for dataset in self._groups.values()
+        ]
+        wanted = max(_STRETCH_NUMBERS // (self.n_chains * self.score.dim), *pieces)
+        length = unit * max(1, wanted // unit)
         stops = [*range(length, self.n_draws - length + 1, length), self.n_draws]
         for start, stop in zip([0, *stops], stops, strict=False):
             part = {
-                group: dataset.isel(draw=slice(start, stop))
+                group: dataset.isel(draw=slice(start, stop)).compute()
                 for group, dataset in self._groups.items()
             }
-            yield read_draws(self.score, xr.DataTree.from_dict(part)).points
+            yield read_draws(self.score, xr.DataTree.from_dict(part), is_part=True).points
 
     def scaled(self, scale: str | None, progressbar: bool) -> ScaledStream:
         """Walk through the draws once and find how they are to be scaled."""
@@ -89,9 +103,11 @@ class DrawStream:
         step = -(-n // _SAMPLED_POINTS)
         count, mean, scatter = 0, np.zeros(dim), np.zeros((dim, dim))
         some: list[np.ndarray] = []
+        constant = np.ones(dim, dtype=bool)
         with progress_bar("Reading draws", n, progressbar) as bar:
             for points in self.points():
                 some.append(points[-count % step :: step].copy())
+                constant &= (points == some[0][0]).all(axis=0)
                 # Moments of two sets of points from those of each.
                 difference = points.mean(axis=0) - mean
                 centred = points - points.mean(axis=0)
@@ -102,8 +118,8 @@ class DrawStream:
                 count = total
                 bar.advance(len(points))
         sample = np.concatenate(some)
-        if not np.diag(scatter).all():
-            names = [self.score.labels[i] for i in np.flatnonzero(np.diag(scatter) == 0)[:5]]
+        if constant.any():
+            names = [self.score.labels[i] for i in np.flatnonzero(constant)[:5]]
             raise ValueError(
                 f"`data` must vary, but all {n} values of {', '.join(names)} are the same."
             )
@@ -136,5 +152,8 @@ class ScaledStream:
 
     def stretches(self, multiple: int) -> Iterator[ScaledPoints]:
         """Read, score and scale the draws, see :meth:`DrawStream.points`."""
+        first = 0
         for points in self.draws.points(multiple):
-            yield self.scaling.apply(points, self.draws.score.checked(points))
+            scores = self.draws.score.checked(points, first_row=first, n_points=self.n_points)
+            yield self.scaling.apply(points, scores)
+            first += len(points)

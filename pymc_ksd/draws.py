@@ -109,7 +109,7 @@ def posterior_dataset(data: Any, group: str = "posterior") -> xr.Dataset | None:
     return found
 
 
-def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
+def read_draws(score: Score, data: Any, *, stacklevel: int = 3, is_part: bool = False) -> Draws:
     """Collect a sampler's draws of every variable and bring them to unconstrained coordinates.
 
     Parameters
@@ -121,6 +121,8 @@ def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
         are taken as they are, if they belong to these draws; warm-up draws never enter.
     stacklevel : int, default 3
         Whom warnings point at, as in ``warnings.warn``.
+    is_part : bool, default False
+        Whether these are a few of the draws, so that it does not matter how few.
 
     Returns
     -------
@@ -162,14 +164,14 @@ def read_draws(score: Score, data: Any, *, stacklevel: int = 3) -> Draws:
             [values[v.name].reshape(*values[v.name].shape[:2], -1) for v in score.variables], axis=2
         )
     n_draws, n_chains, dim = points.shape
-    if n_draws < _FEW_DRAWS:
+    if n_draws < _FEW_DRAWS and not is_part:
         warnings.warn(
             f"Only {n_draws} draws in each chain: with fewer than {_FEW_DRAWS} their correlation "
             "cannot be estimated, and the p-value is not to be trusted.",
             UserWarning,
             stacklevel=stacklevel,
         )
-    if n_draws * n_chains < 2:
+    if n_draws * n_chains < 2 and not is_part:
         raise ValueError(f"`data` must have at least 2 draws, got {n_draws * n_chains}.")
     return Draws(points.reshape(-1, dim), n_chains, n_draws, own)
 

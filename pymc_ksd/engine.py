@@ -124,7 +124,7 @@ def evaluate_squares(
         threads = functions.count if is_long(n * size) and count > 1 else 1
         pairs = in_order(reduce_square, range(0, count * size, size), threads)
         sums, squares = np.array([sums for _, sums in pairs]).reshape(-1, 2).T
-    _check_finite(sums, stein)
+    _check_finite(np.append(sums, squares), stein)
     return sums, squares
 
 
@@ -169,10 +169,10 @@ def evaluate_all_pairs(
     """
     n, dim = points.positions.shape
     diagonal = evaluate_pairs(stein, points, bandwidths, slice(None), slice(None))
+    client = _checked_client(client, n)
     work = PairWork(stein, points, bandwidths, weights, coordinates, groups)
     functions = work.functions()
     size = block_size or default_block_size(stein, functions, n, dim)
-    client = active_client(n) if client is None else client
     with progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
         if client:
             totals = on_cluster(client, work, size, bar)
@@ -193,12 +193,24 @@ def evaluate_all_pairs(
         quadratic_diagonal=(
             None if weights is None else _quadratic_diagonal(weights, diagonal, size)
         ),
-        earlier=None if groups is None else totals.earlier,
+        earlier=None if groups is None else totals.all_earlier(),
         coordinates=totals.coordinates if coordinates else None,
         coordinates_diagonal=(
             _coordinates_diagonal(stein, points, bandwidths) if coordinates else None
         ),
     )
+
+
+def _checked_client(client: Any, n_points: int) -> Any:
+    """Return whose workers do the work, if any do."""
+    if client is None:
+        return active_client(n_points)
+    if client is not False and not all(hasattr(client, name) for name in ("scatter", "submit")):
+        raise TypeError(
+            "`client` must be a client of Dask, False to stay on this machine, or None, got "
+            f"{type(client).__name__}."
+        )
+    return client
 
 
 def evaluate_conditional(

@@ -114,6 +114,7 @@ def free_density(
             if is_circular(transform)
         ),
         kind="posterior" if is_posterior else "prior",
+        pointwise=True,
     )
 
 

@@ -113,8 +113,9 @@ class FusedBlock:
         """Return a number that no value in the block exceeds, by the Cauchy–Schwarz inequality."""
         value, slope, _ = self._loops.profile(0.0, parameters)
         squares = [np.einsum("ij,ij->i", scores, scores).max() for scores in (s, t)]
-        product = np.prod([value * square - 2 * slope * s.shape[1] for square in squares])
-        return float(np.sqrt(product)) if 0 < product < np.inf else 1.0
+        roots = [np.sqrt(value * square - 2 * slope * s.shape[1]) for square in squares]
+        bound = float(roots[0] * roots[1])
+        return bound if 0 < bound < np.inf else 1.0
 
 
 def _turned(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:

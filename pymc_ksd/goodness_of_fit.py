@@ -23,12 +23,11 @@ from pymc_ksd.points import (
     Points,
     bandwidth_rule,
     choose_bandwidths,
-    scale_lattice_points,
-    scale_points,
 )
 from pymc_ksd.predictive_density import predictive_score
 from pymc_ksd.results import test_dataset
 from pymc_ksd.score import Score, compile_score, resolve_model
+from pymc_ksd.scored_points import scored_points, simulated_points
 from pymc_ksd.statistics import TestSettings, run_test
 from pymc_ksd.stein import SteinKernel
 
@@ -124,9 +123,9 @@ def ksd_test(
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``, such as ``{"mode": "NUMBA"}`` or ``{"mode": "JAX"}``. By
         default comparisons of many points are compiled, others run on NumPy.
-    client : distributed.Client, optional
-        Compare points on the workers of this Dask cluster. By default on the active client's, if
-        there is one and points are many.
+    client : distributed.Client or False, optional
+        Compare points on the workers of this Dask cluster, or, if False, on this machine. By
+        default on the active client's workers, if there is one and points are many.
 
     Returns
     -------
@@ -238,12 +237,14 @@ def ksd_test(
         n = len(points)
         if not (score.discrete and null == "parametric"):
             check_varies(points, score)
-        scaled = _scaled(score, points, scale, progressbar)
+        scaled = scored_points(score, points, scale, progressbar)
         positions = scaled.positions
     bandwidths = choose_bandwidths(bandwidth, positions, bandwidth_rng)
 
+    samples = simulated_points(score, n, n_bootstrap, scale, null_rng)
+
     def replicate() -> tuple[Points, np.ndarray]:
-        sample = _scaled(score, score.simulate(n, null_rng), scale)
+        sample = next(samples)
         return sample, choose_bandwidths(bandwidth, sample.positions, bandwidth_rng)
 
     if autocorrelation_time is not None:
@@ -311,15 +312,6 @@ def _predictive_score(
     return predictive_score(
         model, posterior, var_names, sample_dims, compile_kwargs, progressbar=progressbar
     )
-
-
-def _scaled(
-    score: Score, points: np.ndarray, scale: str | None, progressbar: bool = False
-) -> Points:
-    """Score points, or find their rates, and bring them to the kernel's coordinates."""
-    if score.discrete:
-        return scale_lattice_points(points, *score.checked_rates(points), scale)
-    return scale_points(points, score.checked(points, progressbar=progressbar), scale)
 
 
 def _check_options(

@@ -17,10 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.scalar import Cast
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 
@@ -31,7 +33,6 @@ __all__ = ["block_loops", "profile_source"]
 #: What PyTensor's operations on numbers are in Python; braces are their arguments.
 _CODE = {
     "Abs": "abs({0})",
-    "Cast": "{0}",
     "Cos": "np.cos({0})",
     "Cosh": "np.cosh({0})",
     "EQ": "{0} == {1}",
@@ -95,17 +96,25 @@ def profile_source(kernel: Kernel) -> str | None:
 
     def name(variable: Any) -> str:
         if isinstance(variable, Constant):
-            return repr(float(variable.data))
+            return f"({float(variable.data.item())!r})"
         return str(names[variable])
 
+    roots = set(graph_inputs(outputs)) - set(inputs)
+    if not all(_is_number(root) for root in roots):
+        return None
     lines: dict[str, str] = {}
     for node in io_toposort(inputs, outputs):
         arguments = [name(variable) for variable in node.inputs]
         if isinstance(node.op, DimShuffle | Sum):  # of a single number
             names[node.outputs[0]] = arguments[0]
             continue
-        kind = type(getattr(node.op, "scalar_op", None)).__name__
-        if not isinstance(node.op, Elemwise) or kind not in _CODE | _CHAINS:
+        if not isinstance(node.op, Elemwise) or not all(node.outputs[0].broadcastable):
+            return None
+        if isinstance(node.op.scalar_op, Cast) and node.outputs[0].dtype == "float64":
+            names[node.outputs[0]] = arguments[0]
+            continue
+        kind = type(node.op.scalar_op).__name__
+        if kind not in _CODE | _CHAINS:
             return None
         code = _CODE[kind].format(*arguments) if kind in _CODE else _CHAINS[kind].join(arguments)
         # What has been computed before is used again.
@@ -114,6 +123,14 @@ def profile_source(kernel: Kernel) -> str | None:
     head = "@njit(**_OPTIONS)\ndef profile(squared, parameters):\n"
     body = "".join(f"    {variable} = {code}\n" for code, variable in lines.items())
     return f"{head}{body}    return {results}\n"
+
+
+def _is_number(variable: Any) -> bool:
+    """Whether what a graph begins with is one finite number."""
+    if not isinstance(variable, Constant):
+        return False
+    value = np.asarray(variable.data)
+    return value.size == 1 and value.dtype.kind in "fiub" and bool(np.isfinite(value).all())
 
 
 @cache
@@ -155,6 +172,7 @@ def _stored(text: str, name: str) -> Path:
                 handle, temporary = tempfile.mkstemp(dir=folder)
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
                     file.write(text)
+                os.chmod(temporary, 0o644)  # others may share the directory
                 os.replace(temporary, path)
             return path
         except OSError:

@@ -69,6 +69,9 @@ class Density:
         Variables that live on a circle.
     kind : str
         What the density is: "prior", "posterior", "observed" or "callable".
+    pointwise : bool
+        Whether a point's score is known to be the same in whatever row it stands. It is not where
+        every observation has inputs of its own.
     """
 
     variables: tuple[Variable, ...]
@@ -80,6 +83,7 @@ class Density:
     rates: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
     circular: tuple[str, ...] = ()
     kind: str = "callable"
+    pointwise: bool = False
 
 
 def model_key(model: pm.Model) -> tuple[Any, ...]:

@@ -92,8 +92,9 @@ class Totals:
         The quadratic forms over pairs of different points.
     coordinates : ndarray of shape (d,)
         The sum of each coordinate's term.
-    earlier : ndarray of shape (n, 2)
-        The sum of u over points before each point, of all and of its own group.
+    earlier : dict of ndarray of shape (points, 2)
+        The sum of u over points before each point, of all and of its own group, for the points of
+        the columns that were visited, by the number of their first point.
 
     Arrays are empty where they are not wanted.
     """
@@ -101,17 +102,16 @@ class Totals:
     u: float
     quadratic: np.ndarray
     coordinates: np.ndarray
-    earlier: np.ndarray
+    earlier: dict[int, np.ndarray]
 
     @classmethod
     def of(cls, work: PairWork) -> Totals:
         """Return the sums over no block."""
-        n, dim = work.points.positions.shape
         return cls(
             u=0.0,
             quadratic=np.zeros(0 if work.weights is None else len(work.weights)),
-            coordinates=np.zeros(dim if work.coordinates else 0),
-            earlier=np.zeros((0 if work.groups is None else n, 2)),
+            coordinates=np.zeros(work.points.positions.shape[1] if work.coordinates else 0),
+            earlier={},
         )
 
     def add_block(self, block: Block, sums: list[np.ndarray]) -> None:
@@ -124,12 +124,20 @@ class Totals:
             self.quadratic += times * next(rest)
         if len(self.coordinates):
             self.coordinates += times * next(rest)
-        if len(self.earlier):
-            self.earlier[columns] += next(rest).T
+        for before in rest:
+            self._add_earlier(columns.start, before.T)
 
     def add(self, other: Totals) -> None:
         """Add the sums over other blocks."""
         self.u += other.u
         self.quadratic += other.quadratic
         self.coordinates += other.coordinates
-        self.earlier += other.earlier
+        for start, part in other.earlier.items():
+            self._add_earlier(start, part)
+
+    def _add_earlier(self, start: int, part: np.ndarray) -> None:
+        self.earlier[start] = self.earlier[start] + part if start in self.earlier else part
+
+    def all_earlier(self) -> np.ndarray:
+        """Return `earlier` of all points together, shape (n, 2)."""
+        return np.concatenate([self.earlier[start] for start in sorted(self.earlier)])

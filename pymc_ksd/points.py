@@ -205,8 +205,10 @@ def scale_points(points: np.ndarray, scores: np.ndarray, scale: str | None) -> S
     # The median, because a single point far off would drag the mean, and the digits, with it.
     centre = np.median(points, axis=0)
     covariance = np.empty((dim, dim))
-    if scale is not None:
+    if scale == "cov":
         covariance = np.atleast_2d(np.cov(points - centre, rowvar=False))
+    elif scale == "std":
+        covariance = np.diag(np.var(points - centre, axis=0, ddof=1))
     return Scaling.of_moments(centre, covariance, n, scale).apply(points, scores)
 
 

@@ -155,7 +155,7 @@ def ksd(
         Show a progress bar when the work is long.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
-    client : distributed.Client, optional
+    client : distributed.Client or False, optional
         See :func:`ksd_test`.
 
     Returns

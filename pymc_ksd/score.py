@@ -40,6 +40,8 @@ class Score:
         The variables a point is made of.
     kind : str
         ``"prior"``, ``"posterior"``, ``"observed"`` or ``"callable"``.
+    pointwise : bool
+        Whether points may be scored in any order and number: not where each has its own inputs.
     """
 
     def __init__(self, density: Density) -> None:
@@ -48,6 +50,7 @@ class Score:
         self._lock = RLock()
         self.variables = density.variables
         self.kind = density.kind
+        self.pointwise = density.pointwise
         self.dim = sum(variable.unconstrained_size for variable in self.variables)
         self.labels = [
             variable.element(index)
@@ -241,15 +244,29 @@ class Score:
         with self._lock:
             return self._density.unconstrain(samples)
 
-    def checked(self, points: np.ndarray, *, progressbar: bool = False) -> np.ndarray:
-        """Return the scores of points after making sure that all are finite."""
-        scores = np.empty(points.shape)
-        with progress_bar("Scoring points", len(points), progressbar) as bar:
-            for start in range(0, len(points), _SCORED_TOGETHER):
-                part = points[start : start + _SCORED_TOGETHER]
-                scores[start : start + _SCORED_TOGETHER] = self(part)
-                bar.advance(len(part))
-        self._check_support(scores, "have no finite score, so they may lie outside the support of")
+    def checked(
+        self,
+        points: np.ndarray,
+        *,
+        progressbar: bool = False,
+        first_row: int = 0,
+        n_points: int | None = None,
+    ) -> np.ndarray:
+        """Return the scores of points after making sure that all are finite.
+
+        Errors count rows from `first_row` on, of `n_points`, where points are a part of all.
+        """
+        if self.pointwise:
+            scores = np.empty(points.shape)
+            with progress_bar("Scoring points", len(points), progressbar) as bar:
+                for start in range(0, len(points), _SCORED_TOGETHER):
+                    part = points[start : start + _SCORED_TOGETHER]
+                    scores[start : start + _SCORED_TOGETHER] = self(part)
+                    bar.advance(len(part))
+        else:
+            scores = self(points)
+        problem = "have no finite score, so they may lie outside the support of"
+        self._check_support(scores, problem, first_row, n_points)
         return scores
 
     def checked_rates(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -265,16 +282,18 @@ class Score:
             )
         return births, deaths
 
-    def _check_support(self, values: np.ndarray, problem: str) -> None:
+    def _check_support(
+        self, values: np.ndarray, problem: str, first_row: int = 0, n_points: int | None = None
+    ) -> None:
         bad = ~np.isfinite(values)
         if not bad.any():
             return
         rows = np.flatnonzero(bad.any(axis=1))
         column = int(np.flatnonzero(bad[rows[0]])[0])
         variable = self.variable_of(column)
-        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+        shown = ", ".join(map(str, rows[:5] + first_row)) + (", ..." if len(rows) > 5 else "")
         raise ValueError(
-            f"`data`: {len(rows)} of {len(values)} points {problem} {variable.name!r} "
+            f"`data`: {len(rows)} of {n_points or len(values)} points {problem} {variable.name!r} "
             f"(rows {shown})."
         )
 

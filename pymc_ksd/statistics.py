@@ -13,7 +13,7 @@ r"""Estimators of the squared discrepancy, each with its test.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,9 @@ def run_test(
         )
     else:
         null = _simulate(
-            settings, replicate, lambda sample, h: _mean_and_error(settings, sample, h)[0]
+            settings,
+            replicate,
+            lambda sample, h: _mean_and_error(replace(settings, progressbar=False), sample, h)[0],
         )
         p_value = monte_carlo_p_value(statistic, null)
         critical = critical_value(null, settings.alpha)

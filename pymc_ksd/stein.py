@@ -41,7 +41,7 @@ from pymc_ksd.kernels import Kernel, SumKernel
 
 __all__ = ["SteinKernel", "reductions"]
 
-_CORES = os.cpu_count() or 1
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 #: Compiled functions kept for reuse; the oldest is dropped beyond this number.
 _MAX_CACHED = 64
 _functions: dict[Any, Any] = {}

@@ -29,6 +29,7 @@ ORDER = [
     "kernels",
     "custom_kernels",
     "points",
+    "scored_points",
     "draw_stream",
     "covariates",
     "residuals",

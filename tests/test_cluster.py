@@ -6,8 +6,10 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytensor
 import pytest
 import xarray as xr
 
@@ -70,8 +72,70 @@ def test_sums_of_parts_add_up(rng, fused, monkeypatch):
     np.testing.assert_allclose(together.u - whole.diagonal.sum(), whole.off_diagonal, rtol=1e-10)
     np.testing.assert_allclose(together.quadratic, whole.quadratic, rtol=1e-10)
     np.testing.assert_allclose(together.coordinates, whole.coordinates, rtol=1e-10)
-    np.testing.assert_allclose(together.earlier, whole.earlier, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(together.all_earlier(), whole.earlier, rtol=1e-10, atol=1e-12)
     assert isinstance(together, Totals)
+
+
+def test_threads_leave_the_process_as_they_found_it(rng):
+    """Tasks of one worker may overlap."""
+    from threadpoolctl import threadpool_info
+
+    def gaussian(x, y, bandwidth):
+        from pytensor.tensor import exp
+        from pytensor.tensor import sum as total
+
+        return exp(-total((x - y) ** 2) / (2 * bandwidth**2))
+
+    def blas_threads():
+        return [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
+
+    points = scale_points(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)), None)
+    work = PairWork(SteinKernel(General(gaussian)), points, np.array([1.0]))
+    numbers = np.array(list(_block_numbers(60, 11)))
+    before = blas_threads(), pytensor.config.cxx
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda part: _totals(work, 11, part), np.array_split(numbers, 8)))
+    assert (blas_threads(), pytensor.config.cxx) == before
+    expected = _totals(work, 60, np.array([[0, 0]]))
+    np.testing.assert_allclose(_added(parts).u, expected.u, rtol=1e-10)
+
+
+def test_client_must_be_one(rng):
+    score = Score.from_callable(standard_normal, 2)
+    with pytest.raises(TypeError, match=r"`client` must be a client of Dask, False .* got str"):
+        ksd_test(score, rng.normal(size=(50, 2)), client="tcp://scheduler:8786")
+
+
+def task(n):
+    score = Score.from_callable(standard_normal, 2)
+    data = np.random.default_rng(0).normal(size=(n, 2))
+    return float(ksd_test(score, data, random_seed=0, progressbar=False)["p_value"])
+
+
+@pytest.mark.slow
+def test_task_of_a_cluster_does_its_work_itself():
+    """Tasks of its own could never start on its only thread."""
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(processes=False, **options) as client:
+        assert client.submit(task, 1_500).result(timeout=60) == task(1_500)
+
+
+@pytest.mark.slow
+def test_cluster_without_workers_is_waited_for(monkeypatch):
+    monkeypatch.setattr("pymc_ksd.cluster._PATIENCE", 20)
+    score = Score.from_callable(standard_normal, 4)
+    options = {"random_seed": 0, "progressbar": False}
+    with cluster(0) as workers, distributed.Client(workers) as client:
+        workers.scale(1)
+        remote = ksd_test(score, draws(400), client=client, **options)
+        workers.scale(0)
+        monkeypatch.setattr("pymc_ksd.cluster._PATIENCE", 0.2)
+        while client.nthreads():
+            time.sleep(0.1)
+        with pytest.raises(RuntimeError, match="cluster of `client` has no workers"):
+            ksd_test(score, draws(400), client=client, **options)
+    local = ksd_test(score, draws(400), client=False, **options)
+    np.testing.assert_allclose(remote["p_value"], local["p_value"])
 
 
 @pytest.mark.slow

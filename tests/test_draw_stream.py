@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_ksd import ksd_test
+from pymc_ksd import Score, ksd_test
 from pymc_ksd.draw_stream import DrawStream, is_large
 
 da = pytest.importorskip("dask.array")
@@ -76,7 +76,7 @@ def test_lazily_loaded_draws(rng, model, small_stretches, store, tmp_path, monke
         # Zarr says that two of its own ways to write metadata are not final yet.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            data.to_zarr(tmp_path / "draws.zarr")
+            data.chunk(draw=50).to_zarr(tmp_path / "draws.zarr")
             lazy = xr.open_zarr(tmp_path / "draws.zarr")
     else:
         data.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
@@ -98,14 +98,63 @@ def test_lazily_loaded_draws(rng, model, small_stretches, store, tmp_path, monke
 @pytest.mark.filterwarnings(INDEPENDENT)
 def test_bad_draws_are_named_by_their_own_place(rng, model, small_stretches):
     data = draws(rng, 400)
-    data = data.assign_coords(chain=[0, 1, 2], draw=np.arange(400))
     data["tau"].values[1, 321] = np.nan
     with pytest.raises(ValueError, match=r"1 value\(s\) of 'tau' .* chain 1, draw 321"):
         ksd_test(model, data, statistic="linear")
-    data = draws(rng, 400).assign_coords(chain=[0, 1, 2], draw=np.arange(400))
-    data["mu"].values[..., 1] = 3.0
+    data = draws(rng, 400)
+    data["mu"].values[..., 1] = 0.1  # not the mean of many such numbers, to the last digit
     with pytest.raises(ValueError, match=re.escape("all 1200 values of mu[1] are the same")):
         ksd_test(model, data, statistic="linear")
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+def test_points_without_score_are_numbered_from_the_first_of_all(rng, small_stretches):
+    def score(x):
+        return np.where(x > 9, np.nan, -x)
+
+    values = rng.normal(size=(2, 700))
+    values[1, 650] = 10.0
+    data = xr.Dataset({"x": (("chain", "draw"), values)})
+    with pytest.raises(ValueError, match=r"1 of 1400 points have no finite score.*\(rows 1301\)"):
+        ksd_test(Score.from_callable(score, 1), data, statistic="linear", scale="std")
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+def test_unconstrained_values_of_other_draws_are_left_alone(rng, model, small_stretches):
+    """As after thinning the posterior only."""
+    data = draws(rng, 800)
+    other = xr.Dataset({"tau_log__": np.log(data["tau"])})
+    thinned = xr.DataTree.from_dict(
+        {"posterior": data.isel(draw=slice(None, None, 2)), "unconstrained_posterior": other}
+    )
+    result = ksd_test(model, thinned, statistic="linear", random_seed=0)
+    expected = ksd_test(model, thinned["posterior"].to_dataset(), statistic="linear", random_seed=0)
+    np.testing.assert_array_equal(result["statistic"], expected["statistic"])
+    without = xr.DataTree.from_dict(
+        {
+            "posterior": data[["mu"]].isel(draw=slice(None, None, 2)),
+            "unconstrained_posterior": other,
+        }
+    )
+    with pytest.raises(ValueError, match="lacks the variable"):
+        ksd_test(model, without, statistic="linear")
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+def test_pieces_of_dask_are_read_twice(rng, small_stretches):
+    reads = []
+
+    def piece(block_info=None):
+        reads.append(block_info)
+        return rng.normal(size=(1, 600))
+
+    values = da.map_blocks(piece, chunks=((1, 1), (600, 600)), dtype=float, meta=np.empty((0, 0)))
+    with pm.Model() as model:
+        pm.Normal("x")
+    data = xr.Dataset({"x": (("chain", "draw"), values)})
+    reads.clear()
+    ksd_test(model, data, statistic="linear")
+    assert len(reads) == 2 * 4  # four pieces
 
 
 def test_small_draws_are_held(rng, model):

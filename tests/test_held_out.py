@@ -165,3 +165,21 @@ def test_bad_use_is_explained():
     tops = xr.Dataset({"top": (("chain", "draw"), np.linspace(1, 2, 10)[None])})
     with pytest.raises(ValueError, match="support of 'y' depends on free variables"):
         pymc_ksd.ksd_test(bounded, RNG.uniform(size=30), posterior=tops)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_many_observations_with_inputs_of_their_own(rng, fitted):
+    """Each observation's score belongs to its row."""
+    n = 2_500
+    x = rng.normal(size=n)
+    y = 2 * x + rng.normal(size=n)
+    with pm.Model() as model:
+        slope = pm.Normal("slope") if fitted else 2.0
+        pm.Normal("y", slope * x, 1.0, observed=y)
+    posterior = None
+    if fitted:
+        values = 2 + 0.02 * rng.normal(size=(1, 20))
+        posterior = xr.Dataset({"slope": (("chain", "draw"), values)})
+    options = {"posterior": posterior, "statistic": "block", "random_seed": 0}
+    assert float(pymc_ksd.ksd_test(model, y, **options)["p_value"]) > 0.01
+    assert float(pymc_ksd.ksd_test(model, y[::-1], **options)["p_value"]) < 1e-6

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from scipy import stats
@@ -66,6 +67,50 @@ def test_kernel_with_other_operations_keeps_its_graph(rng, machine_code):
     compiled = SteinKernel(RBF(), {"mode": "FAST_COMPILE"})
     (function,) = compiled.block(weights=False, coordinates=False, fused=True)
     assert not isinstance(function, FusedBlock)
+
+
+def several_scales(squared_distance):
+    return pt.exp(-squared_distance[..., None] / np.array([1.0, 4.0, 16.0])).sum(axis=-1)
+
+
+def kept_elsewhere(squared_distance):
+    return pt.exp(-squared_distance * SHARED)
+
+
+def infinite_bound(squared_distance):
+    return pt.exp(-pt.minimum(squared_distance, np.inf))
+
+
+def rounded(squared_distance):
+    return pt.exp(-squared_distance) + 0.1 * pt.cast(2.5 + 0 * squared_distance, "int64")
+
+
+def negative_base(squared_distance):
+    return pt.exp(-squared_distance) * pt.pow(pt.constant(-2.0), pt.constant(2.0))
+
+
+SHARED = pytensor.shared(0.5)
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (several_scales, False),
+        (kept_elsewhere, False),
+        (infinite_bound, False),
+        (rounded, False),
+        (negative_base, True),
+    ],
+)
+def test_unusual_kernels_give_the_numbers_of_their_graph(rng, function, written, monkeypatch):
+    points = scale_points(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)), None)
+    stein = SteinKernel(Radial(function))
+    assert (profile_source(stein.kernel) is not None) == written
+    values = []
+    for pairs in (0, np.inf):
+        monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
+        values.append(evaluate_all_pairs(stein, points, np.array([1.0])).off_diagonal)
+    np.testing.assert_allclose(*values, rtol=1e-10)
 
 
 @pytest.mark.parametrize("dim", [3, 30])
