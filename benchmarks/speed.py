@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: Seconds that a method may take at the full size; slower ones are told by a smaller run.
-_PATIENCE = 90.0
+_PATIENCE = 30.0
 
 
 def sample(n: int, dim: int) -> tuple[np.ndarray, np.ndarray, float]:

@@ -8,12 +8,14 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 from benchmarks.paper import boltzmann, ising, mixture
+from benchmarks.paper.figures import save_figures
+from benchmarks.paper.report import largest_level, report
 from benchmarks.paper.rival_tests import (
     classical_tests,
     likelihood_ratio,
     maximum_mean_discrepancy,
 )
-from benchmarks.paper.stored import auc, errors, load, save, to_dataset
+from benchmarks.paper.stored import auc, difference, errors, load, save, to_dataset
 from benchmarks.paper.trials import Setting, run_experiment, trial_generator
 
 
@@ -245,3 +247,98 @@ def test_stored_trials_and_their_errors(tmp_path):
     assert rates["type_1_se"].values[0] == pytest.approx(np.sqrt(0.25 / 2))
     assert np.isnan(rates["error_rate"].values[2:]).all()
     assert auc(found, 0, methods[0]) == 0.75
+    compared = difference(found, methods[0], methods[1]).isel(setting=0)
+    # Of each hypothesis one of two trials differs by one: mean 1/2, variance of the mean 1/4.
+    assert float(compared["difference"]) == 0.5
+    assert float(compared["se"]) == pytest.approx(np.sqrt(0.25 + 0.25) / 2)
+
+
+def made_up(experiment, rng):
+    """Results of no trial, with the columns that a real run would have."""
+    results = {}
+    for setting in experiment.settings:
+        p_values = rng.uniform(size=(12, len(experiment.methods)))
+        discrepancies = rng.gamma(1.0, size=p_values.shape)
+        for column, method in enumerate(experiment.methods):
+            if method in ("MMD-MC(50)", "MMD-MC(200)", "MMD-MC(500)") and setting.deviation != 0.05:
+                p_values[:, column] = discrepancies[:, column] = np.nan
+            if "AIS" in method:
+                p_values[:, column] = np.nan
+        results[setting] = {"p_value": p_values, "discrepancy": discrepancies, "seconds": 1.0}
+    return to_dataset(experiment, results, seed=0, processes=2)
+
+
+def test_page_and_figures_are_made_of_any_results(rng, tmp_path):
+    modules = {"mixture": mixture, "boltzmann": boltzmann, "ising": ising}
+    datasets = {name: made_up(module.EXPERIMENT, rng) for name, module in modules.items()}
+    text = report(datasets)
+    for name, module in modules.items():
+        save(datasets[name], tmp_path)
+        for method in module.EXPERIMENT.methods:
+            assert method in text
+    rates = errors(datasets["ising"])
+    one = rates.isel(setting=0).sel(test="spins: KSD-U")
+    shown = f"{100 * float(one['error_rate']):.1f} ± {100 * float(one['error_rate_se']):.1f}"
+    assert shown in text
+    save_figures({name: load(name, tmp_path) for name in modules}, tmp_path)
+    assert all((tmp_path / f"paper_{name}.png").stat().st_size > 10_000 for name in modules)
+
+
+def test_trials_of_other_versions_are_refused(tmp_path, monkeypatch):
+    options = {"seed": 1, "n_processes": 1, "progressbar": False, "folder": tmp_path}
+    run_experiment("mixture", SETTINGS[:1], 1, **options)
+    monkeypatch.setattr(mixture.MixtureExperiment, "revision", 99)
+    with pytest.raises(ValueError, match="made with other methods or versions"):
+        run_experiment("mixture", SETTINGS[:1], 1, **options)
+
+
+@pytest.fixture(scope="module", params=["mixture", "boltzmann", "ising"])
+def stored(request):
+    return load(request.param)
+
+
+def test_stored_tests_keep_their_level(stored):
+    """At most 5 % and three standard errors, in every setting."""
+    rate, excess, where = largest_level(stored)
+    assert excess < 3, (rate, where)
+    assert stored.sizes["trial"] >= 300
+
+
+def test_stored_oracle_is_best(stored):
+    oracle = "likelihood ratio"
+    for method in stored["test"].values:
+        if method != oracle and "AIS" not in method:
+            compared = difference(stored, oracle, str(method)).dropna("setting")
+            assert (compared["difference"] <= 3 * compared["se"]).all(), method
+
+
+def test_stored_mixture_shows_what_the_page_says():
+    results = load("mixture")
+    rates = errors(results)["error_rate"]
+    for what, others, sign in (
+        ("means", ["Kolmogorov–Smirnov", "Cramér–von Mises", "MMD-MC(1000)", "χ²"], -1),
+        ("log-variance", ["Kolmogorov–Smirnov", "Cramér–von Mises", "MMD-MC(1000)"], -1),
+        ("log-weights", ["Kolmogorov–Smirnov", "Cramér–von Mises", "MMD-MC(1000)", "χ²"], 1),
+    ):
+        chosen = rates.isel(setting=np.flatnonzero(results["perturbed"] == what)).mean("setting")
+        for other in others:
+            assert sign * float(chosen.sel(test="KSD-U") - chosen.sel(test=other)) > 0, (
+                what,
+                other,
+            )
+    assert (rates.sel(test="KSD-linear") > rates.sel(test="KSD-U")).all()
+
+
+def test_stored_machine_shows_what_the_page_says():
+    results = load("boltzmann")
+    at = {round(float(d), 3): number for number, d in enumerate(results["deviation"].values)}
+    few, many = (difference(results, "KSD-U", f"MMD-MC({size})") for size in (100, 1000))
+    # Ahead of 100 exact draws where the perturbation is seen, close to 1,000.
+    assert float(few["difference"][at[0.05]]) < -3 * float(few["se"][at[0.05]])
+    assert float(abs(many["difference"][at[0.05]])) < 0.06
+    rates = errors(results).isel(setting=[at[0.05], at[0.1]])
+    linear, quadratic = (rates["error_rate"].sel(test=f"KSD-{kind}") for kind in ("linear", "U"))
+    assert (linear > quadratic + 0.25).all()
+    # The sampler's draws are not the model's: true machines are rejected.
+    assert (errors(results)["type_1"].sel(test="MMD-MCMC(1000)") > 0.5).all()
+    assert abs(auc(results, at[0.03], "MMD-MCMC(1000)") - 0.5) < 0.1

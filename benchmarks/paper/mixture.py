@@ -24,6 +24,8 @@ __all__ = ["EXPERIMENT", "Mixture", "mixture_model"]
 PERTURBED = ("means", "log-variance", "log-weights")
 #: Exact draws of the model that the two-sample test compares the data with.
 _EXACT_DRAWS = 1000
+#: Larger samples are not tested by the parametric null, which would take most of the time.
+_PARAMETRIC_POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,19 @@ class Mixture:
         return np.asarray(ndtr((x[:, None] - self.means) / self.sigma) @ np.exp(self.log_weights))
 
 
+def random_pair(setting: Setting, rng: np.random.Generator) -> tuple[Mixture, Mixture]:
+    """Draw the true and the perturbed mixture of a trial."""
+    truth = Mixture.random(rng)
+    return truth, truth.perturb(setting.perturbed, setting.deviation, rng)
+
+
+def moved_weight(truth: Mixture, other: Mixture) -> float:
+    """Return how much weight one mixture has moved across the widest gap between the means."""
+    order = np.argsort(truth.means)
+    left = order[: int(np.argmax(np.diff(truth.means[order]))) + 1]
+    return float(abs(np.exp(other.log_weights[left]).sum() - np.exp(truth.log_weights[left]).sum()))
+
+
 def mixture_model() -> pm.Model:
     """Write the mixture in PyMC; its parameters are data, so that they can change."""
     with pm.Model() as model:
@@ -98,7 +113,7 @@ class MixtureExperiment(Experiment):
         Setting(what, deviation, n)
         for what in PERTURBED
         for deviation, n in [
-            *((deviation, 100) for deviation in (0.1, 0.25, 0.5, 1.0, 2.0)),
+            *((deviation, 100) for deviation in (0.25, 0.5, 1.0, 2.0)),
             *((1.0, n) for n in (50, 200, 500)),
         ]
     )
@@ -128,8 +143,7 @@ class MixtureExperiment(Experiment):
         self, setting: Setting, alternative: bool, rng: np.random.Generator
     ) -> Mapping[str, Measured]:
         """See :meth:`Experiment.trial`."""
-        truth = Mixture.random(rng)
-        perturbed = truth.perturb(setting.perturbed, setting.deviation, rng)
+        truth, perturbed = random_pair(setting, rng)
         tested, other = (perturbed, truth) if alternative else (truth, perturbed)
         x = truth.draw(setting.n, rng)
         exact = tested.draw(_EXACT_DRAWS, rng)
@@ -138,8 +152,11 @@ class MixtureExperiment(Experiment):
             lambda points: other.log_density(points) - tested.log_density(points),
             lambda count: tested.draw(count, rng),
         )
+        methods = PAPER_METHODS + EXTENSIONS
+        if setting.n > _PARAMETRIC_POINTS:
+            methods = tuple(method for method in methods if "parametric" not in method)
         return {
-            **stein_tests(self.score(tested), x, rng),
+            **stein_tests(self.score(tested), x, rng, methods),
             **classical_tests(tested.distribution(x)),
             "MMD-MC(1000)": maximum_mean_discrepancy(x[:, None], exact[:, None], rng),
             "likelihood ratio": oracle,

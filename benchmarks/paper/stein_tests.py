@@ -21,6 +21,7 @@ _TESTS: dict[str, dict[str, Any]] = {
     # Exact for any number of replicates m for which 0.05 (m + 1) is a whole number.
     "KSD-U, parametric": {"null": "parametric", "n_bootstrap": 19},
     "KSD-block": {"statistic": "block"},
+    "KSD-U, whitened": {"scale": "cov"},
 }
 PAPER_METHODS = ("KSD-U", "KSD-linear")
 EXTENSIONS = ("KSD-U, IMQ", "KSD-U, parametric", "KSD-block")

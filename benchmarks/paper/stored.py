@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,19 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from benchmarks.paper.trials import Experiment, Setting, is_alternative
+from benchmarks.paper.trials import Experiment, Setting, is_alternative, versions
 from benchmarks.rates import ALPHA
 
-__all__ = ["RESULTS", "auc", "errors", "load", "save", "to_dataset"]
+__all__ = [
+    "RESULTS",
+    "auc",
+    "chosen_settings",
+    "difference",
+    "errors",
+    "load",
+    "save",
+    "to_dataset",
+]
 
 #: Where results lie.
 RESULTS = Path(__file__).parent / "results"
@@ -59,10 +66,7 @@ def to_dataset(
             "seed": seed,
             "core_minutes": seconds / 60,
             "processes": processes,
-            "versions": json.dumps(
-                {"python": platform.python_version()}
-                | {name: version(name) for name in ("pymc", "pytensor", "numpy", "scipy")}
-            ),
+            "versions": json.dumps(versions()),
         },
     )
 
@@ -81,6 +85,18 @@ def load(name: str, folder: Path = RESULTS) -> xr.Dataset:
     return xr.load_dataset(folder / f"{name}.nc", engine="h5netcdf")
 
 
+def _wrong(results: xr.Dataset) -> xr.DataArray:
+    """Return 1 where a test at level 0.05 is wrong, 0 where right, NaN where it was not run."""
+    rejected = (results["p_value"] <= ALPHA).where(results["p_value"].notnull())
+    return xr.where(results["alternative"], 1 - rejected, rejected)
+
+
+def _by_hypothesis(results: xr.Dataset, values: xr.DataArray) -> list[xr.DataArray]:
+    """Divide trials: true models first, then perturbed ones."""
+    chosen = results["alternative"].values.astype(bool)
+    return [values.isel(trial=np.flatnonzero(kind)) for kind in (~chosen, chosen)]
+
+
 def errors(results: xr.Dataset) -> xr.Dataset:
     """Return how often each method is wrong at level 0.05, with Monte Carlo standard errors.
 
@@ -96,18 +112,31 @@ def errors(results: xr.Dataset) -> xr.Dataset:
         ``type_2``, the share of perturbed models that are not, ``error_rate``, their mean, and
         ``type_1_se``, ``type_2_se``, ``error_rate_se``; NaN where a method was not run.
     """
-    rejected = (results["p_value"] <= ALPHA).where(results["p_value"].notnull())
-    wrong = xr.where(results["alternative"], 1 - rejected, rejected)
     rates, ses = {}, {}
-    for name, chosen in (("type_1", ~results["alternative"]), ("type_2", results["alternative"])):
-        part = wrong.isel(trial=np.flatnonzero(chosen))
-        # Methods that were not run have no trials, and no error.
+    for name, part in zip(
+        ("type_1", "type_2"), _by_hypothesis(results, _wrong(results)), strict=True
+    ):
         rates[name] = part.mean("trial")
-        count = part.notnull().sum("trial")
-        ses[f"{name}_se"] = np.sqrt(rates[name] * (1 - rates[name]) / count.where(count > 0))
+        ses[f"{name}_se"] = np.sqrt(rates[name] * (1 - rates[name]) / part.sizes["trial"])
     rates["error_rate"] = (rates["type_1"] + rates["type_2"]) / 2
     ses["error_rate_se"] = np.hypot(ses["type_1_se"], ses["type_2_se"]) / 2
     return xr.Dataset({**rates, **ses})
+
+
+def difference(results: xr.Dataset, method: str, other: str) -> xr.Dataset:
+    """Return by how much a method's error rate exceeds another's on the same trials.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over the dim setting: ``difference`` of the error rates and ``se``, its standard error, in
+        which what the two methods share has no part.
+    """
+    wrong = _wrong(results)
+    parts = _by_hypothesis(results, wrong.sel(test=method) - wrong.sel(test=other))
+    variances = [part.var("trial", ddof=1) / part.sizes["trial"] for part in parts]
+    mean = sum(part.mean("trial") for part in parts) / 2
+    return xr.Dataset({"difference": mean, "se": np.sqrt(sum(variances)) / 2})
 
 
 def auc(results: xr.Dataset, setting: int, method: str, measure: str = "discrepancy") -> float:

@@ -2,11 +2,13 @@
 
 An :class:`Experiment` says what its settings are and how one trial goes. A trial's result depends
 on the experiment, the setting, the trial's number and the seed alone, not on how trials are divided
-among processes or on what was kept from an earlier run.
+among processes. Trials that other versions have left in the folder are refused.
 """
 
 from __future__ import annotations
 
+import json
+import platform
 import time
 import zlib
 from abc import ABC, abstractmethod
@@ -15,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_ksd.progress import progress_bar
 
-__all__ = ["Experiment", "Measured", "Setting", "find_experiment", "run_experiment"]
+__all__ = ["Experiment", "Measured", "Setting", "find_experiment", "run_experiment", "versions"]
 
 #: Trials that are kept together.
 _TOGETHER = 25
@@ -77,6 +80,8 @@ class Experiment(ABC):
     """
 
     name: str
+    #: To be raised when a trial changes, so that kept trials are not mixed with others.
+    revision: int = 1
     #: Methods, the library's first.
     methods: tuple[str, ...]
     #: Settings of the full and of the quick size.
@@ -177,6 +182,7 @@ def run_experiment(
         for stop in [min(start + _TOGETHER, n_trials)]
     }
     folder.mkdir(parents=True, exist_ok=True)
+    _check_kept(name, folder)
     missing = {path: task for path, task in tasks.items() if not path.exists()}
     with progress_bar(f"Trials: {name}", len(missing), progressbar) as bar:
         if n_processes == 1:
@@ -194,6 +200,27 @@ def run_experiment(
             "seconds": float(sum(part["seconds"] for part in parts)),
         }
     return results
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what trials depend on."""
+    packages = ("pymc-ksd", "pymc", "pytensor", "numpy", "scipy", "numba")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _check_kept(name: str, folder: Path) -> None:
+    """Refuse trials that were made with other methods or versions."""
+    experiment = find_experiment(name)
+    methods, revision = list(experiment.methods), experiment.revision
+    made = {"methods": methods, "revision": revision, "versions": versions()}
+    path = folder / f"{name}.json"
+    if not path.exists():
+        path.write_text(json.dumps(made, indent=1), encoding="utf-8")
+    elif json.loads(path.read_text(encoding="utf-8")) != made:
+        raise ValueError(
+            f"The trials kept in {folder} were made with other methods or versions, see {path}: "
+            "give another folder, or remove this one to begin anew."
+        )
 
 
 def _in_processes(
