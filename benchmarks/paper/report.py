@@ -166,11 +166,12 @@ def report(datasets: Mapping[str, xr.Dataset]) -> str:
             "The oracle is best throughout, and the linear statistic, which looks at 50 of 4,950 "
             "pairs, is last. Wrong *means* are found by KSD-U as soon as by χ² or sooner, and "
             "sooner than by the others; at a wrong *variance* it is ahead of all but χ², to which "
-            "it loses with more data. Wrong *weights* it finds later than all of them, where the paper reports no such difference. The "
-            "reason is what a score sees: inside a group of components that does not touch the "
-            "others it does not depend on the group's weight. Divide the wrong mixtures "
-            "(log-weights, σ = 1, n = 100) into thirds by how much weight the noise has moved "
-            "across the widest gap between the means; in per cent found:",
+            "it loses with more data. Wrong *weights* it finds later than all of them, where the "
+            "paper reports no such difference. The reason is what a score sees: inside a group of "
+            "components that does not touch the others it does not depend on the group's weight. "
+            "Divide the wrong mixtures (log-weights, σ = 1, n = 100) into thirds by how much "
+            "weight the noise has moved across the widest gap between the means; in per cent "
+            "found:",
             moved_weight_table(mixture, Setting("log-weights", 1.0, 100)),
             "Where hardly any weight crosses the gap KSD-U is as good as the others. Weight that "
             "does cross it is what they find and KSD-U does not.",
@@ -214,12 +215,12 @@ def report(datasets: Mapping[str, xr.Dataset]) -> str:
             "Smoothing keeps its level and costs nearly all power: wrong couplings hardly move the "
             "score of the smoothed spins, and with 200 observations it finds none of what the "
             "direct test finds nearly every time (σ = 0.4). A thousand observations suffice if "
-            'the smoothed spins are whitened (`scale="cov"`): A is stiff in some directions, whose noise drowns the '
-            "others. The diagonal of A makes no difference: smallest eigenvalues between 0.02 and "
-            "4 (40 samples each) found at most 10 % of the perturbed models at σ = 0.4, n = 200. "
-            "Test spins as they are. The extra columns of the direct test are fewer because its "
-            "parametric null would take most of the time of all trials, and samples of 1,000 "
-            "spins are tested smoothed only.",
+            'the smoothed spins are whitened (`scale="cov"`): A is stiff in some directions, whose '
+            "noise drowns the others. The diagonal of A makes no difference: smallest eigenvalues "
+            "between 0.02 and 4 (40 samples each) found at most 10 % of the perturbed models at "
+            "σ = 0.4, n = 200. Test spins as they are. The extra columns of the direct test are "
+            "fewer because its parametric null would take most of the time of all trials, and "
+            "samples of 1,000 spins are tested smoothed only.",
             "### True models rejected",
             error_table(ising, "type_1"),
         ]
