@@ -38,6 +38,8 @@ __all__ = [
 
 #: Seconds that a method may take at the full size; slower ones are told by a smaller run.
 _PATIENCE = 30.0
+#: Seconds between two calls.
+_REST = 0.3
 
 
 def sample(n: int, dim: int) -> tuple[np.ndarray, np.ndarray, float]:
@@ -81,7 +83,10 @@ def compare(
         rounds = 5 if predicted < 2 else 3 if predicted < 10 else 1
         pairs = []
         for _ in range(rounds):
+            # Threads of other libraries stay busy for a while after a call.
+            time.sleep(_REST)
             mine = seconds(lambda: reference(*arguments))
+            time.sleep(_REST)
             theirs = seconds(lambda method=method: method(*arguments))
             pairs.append((theirs, theirs / mine))
             best = min(best, mine)
