@@ -95,7 +95,13 @@ class DrawStream:
                 group: dataset.isel(draw=slice(start, stop)).compute()
                 for group, dataset in self._groups.items()
             }
-            yield read_draws(self.score, xr.DataTree.from_dict(part), is_part=True).points
+            # A tree refers to itself and would keep its draws until the garbage collector comes.
+            draws = xr.DataTree.from_dict(part) if len(part) > 1 else part["posterior"]
+            points = read_draws(self.score, draws, is_part=True).points
+            # No stretch may wait in memory while another is used or read.
+            del part, draws
+            yield points
+            del points
 
     def scaled(self, scale: str | None, progressbar: bool) -> ScaledStream:
         """Walk through the draws once and find how they are to be scaled."""
@@ -155,5 +161,8 @@ class ScaledStream:
         first = 0
         for points in self.draws.points(multiple):
             scores = self.draws.score.checked(points, first_row=first, n_points=self.n_points)
-            yield self.scaling.apply(points, scores)
             first += len(points)
+            scaled = self.scaling.apply(points, scores)
+            del points, scores
+            yield scaled
+            del scaled

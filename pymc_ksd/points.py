@@ -170,7 +170,8 @@ class Scaling:
         centred = points - self.centre
         if self.deviations is None:
             return ScaledPoints(centred, scores, scores, np.eye(dim))
-        standard, standard_scores = centred / self.deviations, scores * self.deviations
+        standard, standard_scores = centred, scores * self.deviations
+        standard /= self.deviations
         if self.factor is None:
             return ScaledPoints(standard, standard_scores, standard_scores, np.eye(dim))
         from scipy.linalg import solve_triangular  # slow to import

@@ -250,6 +250,7 @@ def _mean_and_error(
                 terms.append(sums / (size * (size - 1)))
                 squares += float(of_squares.sum())
             bar.advance(length)
+            del part  # before the next stretch is read
     values = np.concatenate(terms)
     if settings.statistic == "linear":
         error = float(values.std(ddof=1) / np.sqrt(len(values)))
