@@ -20,7 +20,17 @@ from benchmarks import first_answer, speed
 from benchmarks.rates import header, page
 from benchmarks.speed_cases import statistics
 
-SECTIONS = ("statistic", "test", "memory", "growth", "large", "small", "first", "cluster")
+SECTIONS = (
+    "statistic",
+    "test",
+    "memory",
+    "growth",
+    "large",
+    "small",
+    "first",
+    "notebook",
+    "cluster",
+)
 #: Arrays of d numbers for each point, and bytes for each of its replicates: of data, of draws.
 _SENT = ((2, 1), (3, 4))
 PACKAGES = ("pymc", "pytensor", "numba", "numpy", "jax", "stein-thinning", "goodpoints", "coreax")
@@ -178,6 +188,21 @@ def first_answer_section(names: list[str]) -> list[str | list[str]]:
     ]
 
 
+def notebook_section() -> list[str | list[str]]:
+    """Time the first notebook in fresh processes."""
+    _say("notebook")
+    lines = header("compiled code", "imports of PyMC and ArviZ", "first answer", "whole notebook")
+    for name, times in zip(("cold", "warm"), first_answer.measure_notebook(), strict=True):
+        figures = [times[key] for key in ("imports", "first answer", "answer")]
+        lines.append(f"| {name} | {' | '.join(f'{_time(f)} s' for f in figures)} |")
+    return [
+        "## The first notebook",
+        "Seconds in a fresh process until the first cell of `notebooks/first_steps.ipynb` has its "
+        "answer, and until all of it has run, sampling and report included, after imports.",
+        lines,
+    ]
+
+
 def cluster_section(n: int, n_bootstrap: int) -> list[str | list[str]]:
     """Measure the cluster and predict a larger one."""
     if find_spec("distributed") is None:
@@ -227,6 +252,7 @@ def main() -> None:
         "large": lambda: large_section(quick),
         "small": small_section,
         "first": lambda: first_answer_section(list(first_answer.MODELS)[: 2 if quick else None]),
+        "notebook": notebook_section,
         "cluster": lambda: cluster_section(4_000 if quick else 30_000, m // 2),
     }
     wanted = [name for name in sections if name in options.only]

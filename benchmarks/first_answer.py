@@ -2,7 +2,8 @@
 
 Each figure is one process: ``python -m benchmarks.first_answer MODEL ksd DRAWS`` (or ``pymc``, for
 what PyMC itself takes to compile the model's log-density and gradient) prints its seconds, and
-``python -m benchmarks.first_answer MODEL draws DRAWS`` makes the file of draws before.
+``python -m benchmarks.first_answer MODEL draws DRAWS`` makes the file of draws before;
+``python -m benchmarks.first_answer notebook`` times the first notebook.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MODELS", "Waiting", "measure"]
+__all__ = ["MODELS", "Waiting", "measure", "measure_notebook"]
 
 Waiting = dict[str, float]
+_NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "first_steps.ipynb"
 
 
 def readme() -> Any:
@@ -149,6 +151,7 @@ def run(name: str, what: str, path: str) -> Waiting:
         import xarray as xr
 
         data = xr.load_dataset(path, engine="h5netcdf")
+        xr.Dataset({"x": ("draw", [0.0])})  # imports Dask if it is there, as storing draws does
     start = time.perf_counter()
     if what == "ksd":
         pymc_ksd.ksd_test(model, data, random_seed=0, progressbar=False)
@@ -164,33 +167,65 @@ def run(name: str, what: str, path: str) -> Waiting:
     return times
 
 
+def run_notebook() -> Waiting:
+    """Time the code of the first notebook, cell by cell, in this process."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    cells = json.loads(_NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    start = time.perf_counter()
+    import arviz  # noqa: F401
+    import pymc  # noqa: F401
+
+    times = {"imports": time.perf_counter() - start}
+    start, names = time.perf_counter(), {"__name__": "__main__"}
+    for code in codes:
+        exec(code, names)
+        times.setdefault("first answer", time.perf_counter() - start)
+    times["answer"] = time.perf_counter() - start
+    return times
+
+
 def measure(name: str, what: str, repeats: int = 2) -> tuple[Waiting, Waiting]:
     """Return the times of a process that finds nothing compiled, and the best of later ones."""
-
-    def output(what: str, compiled: str) -> str:
-        environment = {
-            **os.environ,
-            "PYTENSOR_FLAGS": f"base_compiledir={Path(folder) / compiled / 'pytensor'}",
-            "NUMBA_CACHE_DIR": str(Path(folder) / compiled / "numba"),
-        }
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.first_answer", name, what]
-        return subprocess.run(
-            [*command, str(Path(folder) / "draws.nc")],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment,
-        ).stdout
-
     with tempfile.TemporaryDirectory() as folder:
+        draws = str(Path(folder) / "draws.nc")
         # What this compiles must not help those that are timed.
-        output("draws", "of draws")
-        runs = [json.loads(output(what, "timed").splitlines()[-1]) for _ in range(1 + repeats)]
+        _process(Path(folder) / "of draws", name, "draws", draws)
+        return _cold_and_warm(Path(folder), repeats, name, what, draws)
+
+
+def measure_notebook(repeats: int = 2) -> tuple[Waiting, Waiting]:
+    """Return the same for the first notebook."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _cold_and_warm(Path(folder), repeats, "notebook")
+
+
+def _cold_and_warm(folder: Path, repeats: int, *arguments: str) -> tuple[Waiting, Waiting]:
+    runs = [
+        json.loads(_process(folder / "timed", *arguments).splitlines()[-1])
+        for _ in range(1 + repeats)
+    ]
     return runs[0], min(runs[1:], key=lambda times: times["answer"])
 
 
+def _process(compiled: Path, *arguments: str) -> str:
+    """Run this module in a fresh process whose compiled code is in a folder."""
+    environment = {
+        **os.environ,
+        "PYTENSOR_FLAGS": f"base_compiledir={compiled / 'pytensor'}",
+        "NUMBA_CACHE_DIR": str(compiled / "numba"),
+    }
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.first_answer", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout
+
+
 if __name__ == "__main__":
-    if sys.argv[2] == "draws":
+    if sys.argv[1] == "notebook":
+        print(json.dumps(run_notebook()))
+    elif sys.argv[2] == "draws":
         save_draws(sys.argv[1], sys.argv[3])
     else:
         print(json.dumps(run(*sys.argv[1:])))

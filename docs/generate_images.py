@@ -15,6 +15,9 @@ import matplotlib as mpl  # noqa: E402
 
 mpl.use("Agg")
 
+import numpy as np  # noqa: E402
+import pymc as pm  # noqa: E402
+import xarray as xr  # noqa: E402
 from test_eight_schools import advi, eight_schools, nuts  # noqa: E402
 
 import pymc_ksd  # noqa: E402
@@ -38,7 +41,20 @@ def main() -> None:
     picture = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib")
     save(picture, images / "ksd_contributions.png")
 
+    many = pymc_ksd.ksd(*hundred_parameters())
+    picture = pymc_ksd.plot_ksd_contributions(many, backend="matplotlib")
+    save(picture, images / "ksd_contributions_many.png")
+
     draw_fitted_model(images)
+
+
+def hundred_parameters() -> tuple[pm.Model, xr.Dataset]:
+    """Return a model with a hundred parameters, and draws of which one in ten is off."""
+    with pm.Model() as model:
+        pm.Normal("theta", shape=100)
+    values = np.random.default_rng(1).normal(size=(4, 1_000, 100))
+    values[..., ::10] += 0.2
+    return model, xr.Dataset({"theta": (("chain", "draw", "element"), values)})
 
 
 def draw_fitted_model(images: Path) -> None:

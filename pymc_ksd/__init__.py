@@ -7,6 +7,7 @@ import pymc
 
 from pymc_ksd._version import __version__
 from pymc_ksd.custom_kernels import General, Radial
+from pymc_ksd.explanations import explain
 from pymc_ksd.goodness_of_fit import ksd_test
 from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
 from pymc_ksd.plots import (
@@ -17,6 +18,7 @@ from pymc_ksd.plots import (
     plot_ksd_witness,
 )
 from pymc_ksd.predictive_check import ksd_ppc
+from pymc_ksd.report import ksd_report
 from pymc_ksd.sampler_quality import ksd, ksd_evolution
 from pymc_ksd.score import Score, compile_score
 from pymc_ksd.summary_table import ksd_summary
@@ -31,9 +33,11 @@ __all__ = [
     "Score",
     "__version__",
     "compile_score",
+    "explain",
     "ksd",
     "ksd_evolution",
     "ksd_ppc",
+    "ksd_report",
     "ksd_summary",
     "ksd_test",
     "plot_ksd_contributions",
@@ -43,7 +47,7 @@ __all__ = [
     "plot_ksd_witness",
 ]
 
-for _function in (ksd, ksd_evolution, ksd_ppc, ksd_summary, ksd_test):
+for _function in (ksd, ksd_evolution, ksd_ppc, ksd_report, ksd_summary, ksd_test):
     # `hasattr` would make PyMC 6 import ArviZ's plots to look the name up there.
     if _function.__name__ not in vars(pymc):
         setattr(pymc, _function.__name__, _function)

@@ -66,6 +66,11 @@ class _FromFunction(Kernel):
         inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
         return f"{type(self).__name__}({', '.join(inner)})"
 
+    @property
+    def formula(self) -> str:
+        """The function and what it depends on."""
+        return f"{self.name}({'r²' if self.radial else 'x, y'})"
+
 
 class Radial(_FromFunction):
     r"""A radial kernel from a PyTensor expression :math:`\varphi(r^2)`.

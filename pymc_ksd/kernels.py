@@ -12,6 +12,7 @@ Stein kernel, so changing it never compiles anything again.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,17 @@ class Kernel:
         inner = "" if self.bandwidth is None else f"bandwidth={self.bandwidth:g}"
         return f"{type(self).__name__}({inner})"
 
+    @property
+    def formula(self) -> str:
+        """The kernel as a function of the distance r, or of two points, in one line of text."""
+        return "k(x, y)"
+
+    def _repr_html_(self) -> str:
+        """Return the kernel with its formula for a notebook."""
+        bandwidth = "h chosen by the test" if self.bandwidth is None else f"h = {self.bandwidth:g}"
+        distance = f", r = |x − y|, {bandwidth}" if self.radial else ""
+        return f"<code>{escape(repr(self))}</code> &nbsp; {escape(self.formula + distance)}"
+
 
 class RBF(Kernel):
     r"""Gaussian kernel :math:`\exp(-r^2 / 2h^2)` with bandwidth :math:`h`.
@@ -113,6 +125,11 @@ class RBF(Kernel):
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         (factor,) = parameters
         return pt.exp(squared_distance * factor)
+
+    @property
+    def formula(self) -> str:
+        """The kernel as a function of the distance r."""
+        return "exp(−r² / 2h²)"
 
 
 class IMQ(Kernel):
@@ -177,6 +194,11 @@ class IMQ(Kernel):
         inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
         return f"IMQ({', '.join(inner)})"
 
+    @property
+    def formula(self) -> str:
+        """The kernel as a function of the distance r."""
+        return f"(1 + r² / h²)^{self.beta:g}"
+
 
 class Matern52(Kernel):
     r"""Matérn kernel of smoothness 5/2: :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt5 r/h`."""
@@ -199,6 +221,11 @@ class Matern52(Kernel):
         first = (-5 / 6 * inverse) * ((1 + a) * decay)
         second = (25 / 12 * inverse**2) * decay
         return value, first, second
+
+    @property
+    def formula(self) -> str:
+        """The kernel as a function of the distance r."""
+        return "(1 + a + a²/3) exp(−a), a = √5 r/h"
 
 
 class SumKernel(Kernel):
@@ -274,6 +301,14 @@ class SumKernel(Kernel):
         """Write the sum out."""
         return " + ".join(
             repr(kernel) if weight == 1 else f"{weight:g} * {kernel!r}"
+            for weight, kernel in self.terms
+        )
+
+    @property
+    def formula(self) -> str:
+        """The terms' formulas, added up."""
+        return " + ".join(
+            kernel.formula if weight == 1 else f"{weight:g} · {kernel.formula}"
             for weight, kernel in self.terms
         )
 

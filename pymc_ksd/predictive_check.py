@@ -34,7 +34,7 @@ from pymc_ksd.points import Points, choose_bandwidths
 from pymc_ksd.posterior_given import Given, given_values
 from pymc_ksd.progress import progress_bar
 from pymc_ksd.residuals import find_scale, replicate
-from pymc_ksd.results import at_places, attributes, contribution_name
+from pymc_ksd.results import at_places, attributes, conclusion, contribution_name
 from pymc_ksd.score import resolve_model
 from pymc_ksd.stein import SteinKernel
 from pymc_ksd.witness import LEVELS, Samples, covariate_curve, outcome_curve
@@ -188,6 +188,12 @@ def ksd_ppc(
         "num_draws": len(checks[0]["sample"]),
         "seed": seed,
     }
+    names = [check.attrs["variable"] for check in checks]
+    told = [
+        conclusion(check.assign_coords(variable=name).assign_attrs(settings))
+        for check, name in zip(checks, names, strict=True)
+    ]
+    settings = {"conclusion": " ".join(told), **settings}
     return _together(checks).assign_attrs(attributes(settings))
 
 

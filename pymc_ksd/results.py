@@ -24,6 +24,7 @@ __all__ = [
     "contribution_name",
     "contributions",
     "elements",
+    "parameter_sizes",
     "test_dataset",
 ]
 
@@ -76,6 +77,7 @@ def test_dataset(
         "null_distribution": (("bootstrap",), outcome.null_distribution),
     }
     dataset = xr.Dataset(fields, attrs=attributes(settings))
+    dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
     if outcome.coordinates is not None:
         dataset = dataset.merge(contributions(outcome.coordinates, variables))
     return dataset
@@ -138,6 +140,21 @@ def elements(
             for dim, at in position.items()
         }
         yield selection, position, moved.values[index]
+
+
+def parameter_sizes(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
+    """Return a label and (``ess_ksd``, ``ess_bulk``) for every parameter of what ``ksd`` found."""
+    from arviz_base.labels import BaseLabeller
+
+    labeller, labels, rows = BaseLabeller(), [], []
+    for name, array in measures.items():
+        if "diagnostic" not in array.dims:
+            continue
+        chosen = array.sel(diagnostic=["ess_ksd", "ess_bulk"])
+        for selection, position, sizes in elements(chosen, skip="diagnostic"):
+            labels.append(labeller.make_label_flat(name, selection, position))
+            rows.append(sizes)
+    return labels, np.array(rows).reshape(-1, 2)
 
 
 def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:

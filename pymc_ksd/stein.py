@@ -25,6 +25,7 @@ the kernel may compare points in other coordinates :math:`z = M y` (see
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -45,6 +46,8 @@ _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else o
 #: Compiled functions kept for reuse; the oldest is dropped beyond this number.
 _MAX_CACHED = 64
 _functions: dict[Any, Any] = {}
+#: Kernels' code that this machine cannot compile.
+_unusable: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,22 @@ class SteinKernel:
         if self.compile_kwargs or not self.kernel.radial:
             return None
         source = self._cached("source", lambda: profile_source(self.kernel))
-        return None if source is None else block_loops(source)
+        if source is None or source in _unusable:
+            return None
+        try:
+            loops = block_loops(source)
+            # The kernel's own code, the only part of the loops that is not the same for all.
+            loops.profile(1.0, tuple(map(float, self.kernel.parameter_values(1.0))))
+        except Exception as error:  # of numba, of the compiler or of the file system
+            _unusable.add(source)
+            warnings.warn(
+                f"The kernel {self.kernel!r} could not be compiled to machine code "
+                f"({type(error).__name__}: {error}). Results are the same, but slower; "
+                'compile_kwargs={"mode": "NUMBA"} may help.',
+                stacklevel=2,
+            )
+            return None
+        return loops
 
     def _parameters(self) -> list[TensorVariable]:
         count = len(self.kernel.parameter_values(1.0))

@@ -17,7 +17,7 @@ from pymc_ksd.results import contribution_name, elements
 from pymc_ksd.sampler_quality import ksd
 from pymc_ksd.score import Score
 
-__all__ = ["ksd_summary"]
+__all__ = ["ksd_summary", "with_measures"]
 
 #: Columns that are added, and their decimals unless the user says otherwise.
 _DIGITS = {"ksd": 3, "ess_ksd": 0}
@@ -70,8 +70,6 @@ def ksd_summary(
     >>> bool(table.loc["mu", "ess_ksd"] < 100)
     True
     """
-    import arviz as az
-
     if summary_kwargs.get("fmt", "wide") != "wide":
         raise ValueError(f"`fmt` must be 'wide', got {summary_kwargs['fmt']!r}.")
     if summary_kwargs.get("group", "posterior") not in ("posterior", None):
@@ -88,6 +86,18 @@ def ksd_summary(
         compile_kwargs=compile_kwargs,
         client=client,
     )
+    return with_measures(measures, data, var_names, **summary_kwargs)
+
+
+def with_measures(
+    measures: xr.Dataset,
+    data: Any,
+    var_names: str | Sequence[str] | None = None,
+    **summary_kwargs: Any,
+) -> pd.DataFrame:
+    """Add what :func:`ksd` measured to ArviZ's summary of the same draws."""
+    import arviz as az
+
     posterior = posterior_dataset(data)
     assert posterior is not None  # `ksd` has read it
     if isinstance(data, xr.DataArray):

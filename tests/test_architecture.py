@@ -46,6 +46,9 @@ ORDER = [
     "nulls",
     "statistics",
     "results",
+    "explanations",
+    "convergence",
+    "verdict",
     "goodness_of_fit",
     "sampler_quality",
     "summary_table",
@@ -57,6 +60,9 @@ ORDER = [
     "plots.predictive",
     "plots.witness",
     "plots",
+    "report_page",
+    "report",
+    "command_line",
     "demonstration",
     "__main__",
     "__init__",
@@ -113,7 +119,7 @@ def test_imports_point_one_way(name, path):
             MODELS
             | {"results", "goodness_of_fit", "sampler_quality", "summary_table"}
             | {"predictive_check"}
-            | {"demonstration", "__init__"},
+            | {"report", "command_line", "demonstration", "__init__"},
         ),
         (
             "xarray",
@@ -126,10 +132,11 @@ def test_imports_point_one_way(name, path):
                 "goodness_of_fit",
                 "sampler_quality",
             }
-            | {"predictive_check", "summary_table", "demonstration", "plots.options", *PLOTS},
+            | {"predictive_check", "summary_table", "demonstration", "plots.options", *PLOTS}
+            | {"explanations", "convergence", "verdict", "report", "command_line"},
         ),
         ("arviz_plots", PLOTS),
-        ("rich", {"progress", "demonstration"}),
+        ("rich", {"progress", "explanations", "report", "command_line", "demonstration"}),
     ],
 )
 def test_libraries_stay_in_their_rooms(library, allowed):

@@ -1,6 +1,7 @@
 """The Python code on the pages for users runs as printed, page by page in one namespace."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -75,6 +76,47 @@ def test_speed_and_scale_runs_and_finds_what_it_says(tmp_path):
     assert block > 0.01
     assert on_cluster > 0.01
     assert n == 50
+
+
+def test_front_page_runs_as_printed(monkeypatch, tmp_path):
+    found = run_page("docs/index.md", monkeypatch, tmp_path)
+    assert float(found["result"]["p_value"]) <= 0.05
+
+
+def test_choosing_runs_as_printed(monkeypatch, tmp_path):
+    found = run_page("docs/choosing.md", monkeypatch, tmp_path)
+    assert len(found["p_values"]) == 3
+    assert min(found["p_values"].values()) <= 0.05
+
+
+@pytest.mark.slow
+def test_get_started_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys):
+    found = run_page("docs/get_started.md", monkeypatch, tmp_path)
+    assert float(found["result"]["p_value"]) > 0.05
+    assert float(found["check"]["p_value"]) > 0.05
+    assert float(found["fit"]["p_value"]) > 0.05
+    assert "Nothing speaks against these draws" in capsys.readouterr().out
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_command_line_page_runs_as_printed(monkeypatch, tmp_path):
+    """The file it writes, and the two commands below it, with this environment's programs."""
+    run_page("docs/command_line.md", monkeypatch, tmp_path)
+    text = (ROOT / "docs/command_line.md").read_text()
+    (commands,) = re.findall(r"```bash\n(python coins.py\n.*?)```", text, re.DOTALL)
+    folder = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-ec", commands],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Report: coins.html" in done.stdout
+    assert (tmp_path / "coins.html").stat().st_size > 100_000
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.plots.options import NEUTRAL, REJECTED, as_dataset, collection_options, visual_options
-from pymc_ksd.results import elements
+from pymc_ksd.results import parameter_sizes
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -23,6 +23,7 @@ _VISUALS: tuple[Visual, ...] = ("ess_ksd", "ess_bulk", "labels", "xlabel", "titl
 def plot_ksd_contributions(
     measures: xr.Dataset | xr.DataTree,
     *,
+    max_parameters: int = 50,
     plot_collection: PlotCollection | None = None,
     backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
     visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
@@ -37,6 +38,8 @@ def plot_ksd_contributions(
     ----------
     measures : xarray.Dataset or DataTree
         What :func:`pymc_ksd.ksd` returned.
+    max_parameters : int, default 50
+        With more parameters, those whose draws are worth least are shown.
     plot_collection : PlotCollection, optional
         Draw into an existing collection.
     backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
@@ -56,11 +59,17 @@ def plot_ksd_contributions(
 
     options = visual_options(visuals, _VISUALS)
     measures = as_dataset(measures)
-    labels, table = _rows(measures)
+    labels, table = parameter_sizes(measures)
     if not labels:
         raise ValueError(
             "`measures` must be a dataset from ksd; it has no variable with the dim 'diagnostic'."
         )
+    title = _title(labels, table)
+    xlabel = "effective sample size (dot: ess_ksd, bar: ess_bulk)"
+    if len(labels) > max_parameters:
+        xlabel += f"; the {max_parameters} worth least of {len(labels):,} parameters"
+        chosen_rows = np.sort(np.argsort(_share(table), kind="stable")[:max_parameters])
+        labels, table = [labels[row] for row in chosen_rows], table[chosen_rows]
     heights = np.arange(len(labels))[::-1].astype(float)
     data = xr.Dataset({"ess": ("row", table[:, 0])})
     if plot_collection is None:
@@ -84,9 +93,8 @@ def plot_ksd_contributions(
         backend_module = _backend_module(plot_collection)
         target = plot_collection.get_target("ess", {})
         backend_module.yticks(list(heights), labels, target, **options["labels"])
-    title = _title(labels, table)
     texts = {
-        "xlabel": (draw.labelled_x, "effective sample size (dot: ess_ksd, bar: ess_bulk)"),
+        "xlabel": (draw.labelled_x, xlabel),
         "title": (draw.labelled_title, title),
     }
     for key, (function, text) in texts.items():
@@ -98,30 +106,21 @@ def plot_ksd_contributions(
 
 def _title(labels: list[str], table: np.ndarray) -> str:
     """Name the parameter whose draws are worth least."""
-    share = table[:, 0] / table[:, 1]
-    if not np.isfinite(share).any():
-        worst = int(np.argmin(table[:, 0]))
+    worst = int(np.argmin(_share(table)))
+    if not np.isfinite(table[:, 1]).any():
         return f"{labels[worst]}: its draws are worth {table[worst, 0]:,.0f} exact ones"
-    worst = int(np.nanargmin(share))
     return (
         f"{labels[worst]}: {table[worst, 1]:,.0f} effective draws by autocorrelation, worth "
         f"{table[worst, 0]:,.0f} exact ones"
     )
 
 
-def _rows(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
-    """Return a label and (ess_ksd, ess_bulk) for every parameter."""
-    from arviz_base.labels import BaseLabeller
-
-    labeller, labels, rows = BaseLabeller(), [], []
-    for name, array in measures.items():
-        if "diagnostic" not in array.dims:
-            continue
-        chosen = array.sel(diagnostic=["ess_ksd", "ess_bulk"])
-        for selection, position, sizes in elements(chosen, skip="diagnostic"):
-            labels.append(labeller.make_label_flat(name, selection, position))
-            rows.append(sizes)
-    return labels, np.array(rows)
+def _share(table: np.ndarray) -> np.ndarray:
+    """Return ``ess_ksd`` over ``ess_bulk``, or ``ess_ksd`` where no other is known."""
+    if not np.isfinite(table[:, 1]).any():
+        return table[:, 0]
+    share: np.ndarray = table[:, 0] / table[:, 1]
+    return np.where(np.isfinite(share), share, np.inf)
 
 
 def _backend_module(plot_collection: PlotCollection) -> Any:

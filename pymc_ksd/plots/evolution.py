@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.explanations import growth
 from pymc_ksd.plots.options import CHAIN, NEUTRAL, as_dataset, collection_options, visual_options
 
 if TYPE_CHECKING:
@@ -17,11 +18,6 @@ __all__ = ["plot_ksd_evolution"]
 
 Visual = Literal["chains", "pooled", "ideal", "xlabel", "ylabel", "title"]
 _VISUALS: tuple[Visual, ...] = ("chains", "pooled", "ideal", "xlabel", "ylabel", "title")
-
-
-#: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
-#: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
-_LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
 
 
 def plot_ksd_evolution(
@@ -104,31 +100,16 @@ def plot_ksd_evolution(
             )
             plot_collection.map(draw.line_xy, label, data=pair, **{**style, **chosen})
     _logarithmic(plot_collection)
-    growth = _growth(evolution)
     texts = {
         "xlabel": (draw.labelled_x, "draws (thin: each chain, thick: all chains, dashed: ideal)"),
         "ylabel": (draw.labelled_y, "KSD"),
-        "title": (draw.labelled_title, growth),
+        "title": (draw.labelled_title, growth(evolution)[1]),
     }
     for key, (function, text) in texts.items():
         chosen = options[key]
         if chosen is not None:
             plot_collection.map(function, key, data=data, text=text, **chosen)
     return plot_collection
-
-
-def _growth(evolution: xr.Dataset) -> str:
-    """Say how the effective sample size grew over the last three quarters of the draws."""
-    steps, sizes = evolution["n_draws"].values, evolution["ess_ksd"].values
-    quarter = int(np.argmin(np.abs(steps - steps[-1] / 4)))
-    total = f"{steps[-1] * evolution.sizes['chain']:,} draws are worth {sizes[-1]:,.0f} exact ones"
-    if steps[quarter] == steps[-1]:
-        return total
-    slope = np.log(sizes[-1] / sizes[quarter]) / np.log(steps[-1] / steps[quarter])
-    n, n_quarter = (steps[index] * evolution.sizes["chain"] for index in (-1, quarter))
-    if slope < _LEVEL_SLOPE and sizes[-1] < _LEVEL_SHARE * n:
-        return f"{total}, hardly more than the first {n_quarter:,} did"
-    return total
 
 
 def _logarithmic(plot_collection: PlotCollection) -> None:

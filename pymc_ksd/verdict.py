@@ -1,0 +1,95 @@
+"""All that was found about a fitted model, and the one sentence that it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import xarray as xr
+
+from pymc_ksd.convergence import arviz_findings
+from pymc_ksd.explanations import Finding, explain, listed
+
+__all__ = ["all_findings", "by_variable", "verdict"]
+
+
+def all_findings(
+    test: xr.Dataset | None,
+    measures: xr.Dataset | None,
+    evolution: xr.Dataset | None,
+    check: xr.Dataset | None,
+    draws: Any,
+) -> list[Finding]:
+    """Say what each check of the draws and of the model found, the draws' first."""
+    findings: list[Finding] = []
+    if test is not None and measures is not None and evolution is not None:
+        findings += explain(test).findings
+        findings += explain(evolution).findings
+        findings += [one for one in explain(measures).findings if one.status == "warning"]
+        findings += arviz_findings(draws)
+    else:
+        findings.append(Finding("unknown", "The draws were not checked, see below."))
+    if check is not None:
+        findings += explain(check).findings
+    return findings
+
+
+def verdict(
+    test: xr.Dataset | None, check: xr.Dataset | None, findings: Sequence[Finding]
+) -> Finding:
+    """Put everything into one sentence, and name the next step."""
+    wrong = []
+    if check is not None:
+        wrong = [
+            name
+            for name, one in by_variable(check).items()
+            if float(one["p_value"]) <= float(check.attrs["alpha"])
+        ]
+    misfit = f"the model does not explain {listed(wrong)}" if wrong else ""
+    doubts = any(one.status == "warning" for one in findings)
+    if test is None:
+        if wrong:
+            return Finding(
+                "rejected",
+                f"{misfit[0].upper()}{misfit[1:]}; the draws could not be checked.",
+                ("See below where the model fails, and extend it there.",),
+            )
+        return Finding(
+            "unknown",
+            "The model may explain its data; the draws could not be checked.",
+            ("See below why, and rely on ArviZ's diagnostics.",),
+        )
+    if float(test["p_value"]) <= float(test.attrs["alpha"]):
+        others = f"; {misfit}, as far as these draws can tell" if wrong else ""
+        return Finding(
+            "rejected",
+            f"Do not use these draws yet: they do not come from the posterior{others}.",
+            ("Mend the sampling first, then look at the model again.",),
+        )
+    if wrong:
+        return Finding(
+            "rejected",
+            f"The draws pass, but {misfit}.",
+            ("Extend the model where the pictures below show the misfit, and fit it again.",),
+        )
+    explained = "the model may explain its data" if check is not None else ""
+    if doubts:
+        rest = f"; {explained}" if explained else ""
+        return Finding(
+            "warning",
+            f"No test rejects, but there are warnings about the draws{rest}.",
+            ("Follow the advice below and run the report again.",),
+        )
+    rest = f" and {explained}" if explained else ""
+    return Finding(
+        "passed",
+        f"Nothing speaks against these draws{rest}.",
+        ("Go on. Small errors, and modes that no chain has visited, stay possible.",),
+    )
+
+
+def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
+    """Return the check of every observed variable."""
+    if "variable" not in check.dims:
+        return {str(check["variable"].item()): check}
+    return {str(name): check.sel(variable=name) for name in check["variable"].values}

@@ -1,0 +1,169 @@
+"""The command line as a pipeline sees it: a process, its exit code and what it prints."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pymc_ksd.command_line import main
+
+MODEL = """
+import numpy as np
+import pymc as pm
+from scipy.stats import norm
+
+print("a file may print")
+with pm.Model() as model:
+    mu = pm.Normal("mu", 0, 10)
+    pm.Normal("y", mu, 1.0, observed=norm.ppf(np.arange(0.5, 50) / 50))
+
+
+def build():
+    with pm.Model() as other:
+        pm.Normal("mu", 0, 10)
+    return other
+
+
+number = 3
+if __name__ == "__main__":
+    raise RuntimeError("not run as a script")
+"""
+
+
+def draws(path, shift=0.0, name="mu"):
+    values = np.random.default_rng(0).normal(shift, 1 / np.sqrt(50.01), size=(4, 250))
+    posterior = xr.Dataset({name: (("chain", "draw"), values)})
+    xr.DataTree.from_dict({"posterior": posterior}).to_netcdf(path, engine="h5netcdf")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pipeline")
+    (folder / "model.py").write_text(MODEL)
+    (folder / "broken.py").write_text("import pymc as pm\ndef broken(:\n")
+    (folder / "two.py").write_text(MODEL + "\nsecond = build()\n")
+    (folder / "helper.py").write_text("scale = 1.0\n")
+    (folder / "beside.py").write_text("import helper\nfrom model import model\n")
+    draws(folder / "good.nc")
+    draws(folder / "wrong.nc", shift=0.5)
+    draws(folder / "other.nc", name="nu")
+    (folder / "broken.nc").write_bytes(b"no file of numbers")
+    empty = xr.DataTree.from_dict({"prior": xr.Dataset({"mu": ("draw", np.zeros(3))})})
+    empty.to_netcdf(folder / "empty.nc", engine="h5netcdf")
+    return folder
+
+
+def run(folder, *arguments):
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-c", "import sys; from pymc_ksd.command_line import main; "]
+    command[-1] += "sys.exit(main())"
+    return subprocess.run(
+        [*command, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_draws_that_pass(folder):
+    done = run(folder, "check", "model.py", "good.nc", "--ppc", "--report", "out.html")
+    assert done.returncode == 0, done.stderr
+    assert "Nothing speaks against these draws" in done.stdout
+    assert "Report: out.html" in done.stdout
+    assert "a file may print" not in done.stdout
+    assert (folder / "out.html").read_text().count("<img") == 5
+
+
+def test_draws_that_are_rejected_as_json(folder):
+    done = run(folder, "check", "model.py:model", "wrong.nc", "--json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert found["rejected"] is True
+    assert found["sampler"]["p_value"] < 0.05
+    assert found["sampler"]["n"] == 1000
+    assert found["predictive"] is None
+    assert "mu" in found["summary"]
+
+
+def test_what_cannot_run_exits_with_two_and_says_why(folder):
+    done = run(folder, "check", "broken.py", "good.nc", "--json")
+    assert done.returncode == 2
+    assert "broken.py failed with SyntaxError" in json.loads(done.stdout)["error"]
+    assert "could not run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_has_examples_and_exit_codes():
+    done = run(None, "check", "--help")
+    assert done.returncode == 0
+    assert "pymc-ksd check model.py posterior.nc" in done.stdout
+    assert "exit codes" in done.stdout
+
+
+def test_the_command_is_installed():
+    from importlib.metadata import entry_points
+
+    (script,) = entry_points(group="console_scripts", name="pymc-ksd")
+    assert script.load() is main
+
+
+# Everything else in this process, which is faster.
+
+
+@pytest.fixture
+def at(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    # Modules that model files import must not be found by the next test.
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name in ("helper", "model"):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["missing.py", "good.nc"], "there is no file missing.py"),
+        (["model.py", "missing.nc"], "there is no file missing.nc"),
+        (["model.py:nothing", "good.nc"], "model.py has no 'nothing'; models in it: model"),
+        (["model.py:number", "good.nc"], "must be a pm.Model or a function that returns one"),
+        (["two.py", "good.nc"], "must have one pm.Model, found: model, second"),
+        (["helper.py", "good.nc"], "must have one pm.Model, found: none"),
+        (["model.py", "broken.nc"], "broken.nc cannot be read as netCDF or zarr"),
+        (["model.py", "empty.nc"], "empty.nc has no group 'posterior'; its groups: prior"),
+        (["model.py", "other.nc"], "mu"),
+        (["model.py", "good.nc", "--report", "nowhere/out.html"], "does not exist"),
+    ],
+)
+def test_reasons(arguments, reason, capsys):
+    assert main(["check", *arguments]) == 2
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("alpha", ["0", "1.5", "much"])
+def test_levels_are_checked(alpha, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["check", "model.py", "good.nc", "--alpha", alpha])
+    assert stop.value.code == 2
+    assert "--alpha" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+def test_functions_files_beside_and_levels(capsys):
+    assert main(["check", "model.py:build", "wrong.nc"]) == 1  # its prior is much wider
+    assert main(["check", "beside.py", "good.nc"]) == 0
+    capsys.readouterr()
+    assert main(["check", "model.py", "wrong.nc", "--alpha", "0.0001", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["alpha"] == 0.0001
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+def test_zarr_folders_are_read(folder):
+    tree = xr.open_datatree(folder / "good.nc", engine="h5netcdf")
+    tree.to_zarr(folder / "good.zarr")
+    tree.close()
+    assert main(["check", "model.py", "good.zarr"]) == 0

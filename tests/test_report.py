@@ -1,0 +1,213 @@
+"""The report: what it concludes, what it holds, and that it stands alone."""
+
+import io
+import json
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from rich.console import Console
+
+from pymc_ksd import ksd_report, ksd_summary, ksd_test
+
+MARKUP = "<script>alert(1)</script>"
+
+
+def regression(curve=0.0, shift=0.0, n=100):
+    """A regression with flat priors, exact draws of its posterior, and data that may be curved."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=n)
+    y = 1 + 2 * x + curve * (x**2 - 1) + rng.normal(size=n)
+    with pm.Model(coords={"term": ["constant", MARKUP]}) as model:
+        beta = pm.Normal("beta", 0, 100, dims="term")
+        pm.Normal("y", beta[0] + beta[1] * x, 1.0, observed=y)
+    design = np.stack([np.ones(n), x], axis=1)
+    precision = design.T @ design + np.eye(2) / 100**2
+    mean = np.linalg.solve(precision, design.T @ y)
+    rng = np.random.default_rng(1)  # one in twenty seeds would be rejected
+    values = rng.multivariate_normal(mean + shift, np.linalg.inv(precision), size=(4, 250))
+    posterior = xr.Dataset(
+        {"beta": (("chain", "draw", "term"), values)},
+        coords={"term": ["constant", MARKUP], "chain": range(4), "draw": range(250)},
+    )
+    return model, xr.DataTree.from_dict({"posterior": posterior})
+
+
+@pytest.fixture(scope="module")
+def good():
+    model, draws = regression()
+    return ksd_report(model, draws, num_draws=60, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def page(good):
+    return good.to_html()
+
+
+def test_a_good_fit_passes(good):
+    assert good.verdict.status == "passed"
+    assert not good.rejected
+    assert good.verdict.headline == (
+        "Nothing speaks against these draws and the model may explain its data."
+    )
+    assert {one.status for one in good.findings} == {"passed"}
+    assert good.notes == ()
+
+
+def test_numbers_are_those_of_the_single_functions(good):
+    model, draws = regression()
+    assert float(good.test["p_value"]) == float(ksd_test(model, draws, random_seed=0)["p_value"])
+    table = ksd_summary(model, draws)
+    assert good.summary.equals(table)
+
+
+def test_wrong_draws_come_before_a_wrong_model():
+    model, draws = regression(curve=2.0, shift=0.5)
+    report = ksd_report(model, draws, num_draws=60)
+    assert report.rejected
+    assert report.verdict.headline == (
+        "Do not use these draws yet: they do not come from the posterior; the model does not "
+        "explain y, as far as these draws can tell."
+    )
+
+
+def test_a_wrong_model_with_right_draws():
+    model, draws = regression(curve=2.0)
+    report = ksd_report(model, draws, num_draws=60)
+    assert report.rejected
+    assert report.verdict.headline == "The draws pass, but the model does not explain y."
+    without = ksd_report(model, draws, predictive=False)
+    assert not without.rejected
+    assert without.check is None
+    assert without.verdict.headline == "Nothing speaks against these draws."
+
+
+def test_few_draws_are_a_warning():
+    model, draws = regression()
+    report = ksd_report(model, draws.isel(draw=slice(40)), predictive=False)
+    assert report.verdict.status == "warning"
+    assert "Fewer than 400 effective draws" in str(report)
+
+
+def test_many_draws_are_thinned_and_the_page_says_so():
+    model, draws = regression()
+    report = ksd_report(model, draws, max_draws=500, predictive=False)
+    assert report.test.attrs["n"] == 500
+    assert "Of 1,000 draws every 2th was used" in report.notes[0]
+    assert "every 2th" in report.to_html()
+
+
+def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
+    model, draws = regression()
+    with model:
+        pm.Bernoulli("switch", 0.5)
+    posterior = draws["posterior"].to_dataset()
+    posterior["switch"] = (("chain", "draw"), np.ones((4, 250), dtype=int))
+    report = ksd_report(model, posterior, num_draws=60)
+    assert report.test is None
+    assert report.verdict.status == "unknown"
+    assert "draws were not checked" in report.notes[0]
+    assert "switch" in report.notes[0]
+    assert report.check is not None
+    with pytest.raises(ValueError, match="switch"):
+        ksd_report(model, posterior, predictive=False)
+
+
+def test_a_model_without_data_needs_no_predictive_check(labelled):
+    with pm.Model() as model:
+        pm.Normal("mu")
+    values = np.random.default_rng(0).normal(size=(4, 500))
+    report = ksd_report(model, xr.Dataset({"mu": (("chain", "draw"), values)}))
+    assert report.check is None
+    assert report.notes == ("The model has no observed data to be checked against.",)
+
+
+def test_several_observed_variables_have_their_own_pictures():
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("a", mu, 1.0, observed=rng.normal(size=50))
+        pm.Normal("b", mu, 1.0, observed=rng.normal(4, 1, size=50))
+    draws = xr.Dataset({"mu": (("chain", "draw"), rng.normal(2, 0.1, size=(4, 250)))})
+    report = ksd_report(model, draws, num_draws=60)
+    assert set(report.to_dict()["predictive"]) == {"a", "b"}
+    assert report.to_html().count("<img") == 3 + 4
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.count("<img") == 5
+    assert not re.findall(r"(?:src|href)=[\"'](?!data:)", page)
+    assert "http" not in re.sub(r"base64,[^\"]*", "", page)
+    assert 'name="viewport"' in page
+    assert "@media print" in page
+
+
+def test_the_verdict_comes_first(page, good):
+    text = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert text.index(good.verdict.headline) < text.index("What was found") < text.index("<img")
+
+
+def test_labels_are_escaped(page):
+    assert MARKUP not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_it_shows_itself_in_notebooks_and_terminals(good):
+    html = good._repr_html_()
+    assert "<html" not in html
+    assert good.verdict.headline in html
+    console = Console(file=io.StringIO(), width=120)
+    console.print(good)
+    shown = console.file.getvalue()
+    assert good.verdict.headline in shown
+    assert "ess_ksd" in shown
+    assert repr(good).startswith(good.verdict.headline)
+
+
+def test_saving_writes_the_page_and_leaves_no_figures_open(good, tmp_path):
+    before = plt.get_fignums()
+    path = good.save(tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert plt.get_fignums() == before
+
+
+def test_the_dictionary_is_json(good):
+    found = json.loads(json.dumps(good.to_dict(), allow_nan=False))
+    assert found["sampler"]["p_value"] == float(good.test["p_value"])
+    assert found["predictive"]["y"]["p_value"] == float(good.check["p_value"])
+    assert found["summary"]["beta[constant]"]["ess_ksd"] > 100
+    assert found["rejected"] is False
+
+
+def test_long_tables_are_folded():
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        pm.Normal("theta", shape=60)
+    draws = xr.Dataset({"theta": (("chain", "draw", "k"), rng.normal(size=(4, 250, 60)))})
+    html = ksd_report(model, draws).to_html()
+    assert "All 60 rows" in html
+    assert html.count('<th scope="row">theta[') == 25 + 60
+
+
+def test_neither_model_nor_draws_nor_random_state_are_changed():
+    model, draws = regression()
+    before, names = draws.copy(deep=True), list(model.named_vars)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    ksd_report(model, draws, num_draws=20)
+    xr.testing.assert_identical(before, draws)
+    assert list(model.named_vars) == names
+    np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"alpha": 2}, "alpha"), ({"max_draws": 10}, "max_draws"), ({"num_draws": 1}, "num_draws")],
+)
+def test_wrong_options_are_named(options, message):
+    model, draws = regression()
+    with pytest.raises(ValueError, match=message):
+        ksd_report(model, draws, **options)
