@@ -5,6 +5,7 @@ Notebooks are run while the site is built; ``-D nb_execution_mode=off`` leaves t
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
+# Notebooks about the paper import the project's benchmarks.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 
 from pymc_ksd._version import __version__  # noqa: E402
 
@@ -29,18 +32,11 @@ extensions = [
     "numpydoc",
     "myst_nb",
 ]
-exclude_patterns = ["_build", "**.ipynb_checkpoints"]
-nitpicky = False
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "**.ipynb_checkpoints"]
 
-html_theme = "pydata_sphinx_theme"
-html_theme_options = {
-    "logo": {"text": "pymc_ksd"},
-    "navbar_end": ["theme-switcher"],
-    "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
-    "footer_end": [],
-}
+html_theme = "sphinx_book_theme"
+html_theme_options = {"show_navbar_depth": 1, "home_page_in_toc": True}
 html_show_copyright = False
 html_show_sourcelink = False
 
@@ -55,8 +51,6 @@ nb_merge_streams = True
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-numpydoc_validation_checks = {"all", "ES01", "EX01", "SA01", "SA04", "GL01", "GL08", "YD01"}
-numpydoc_validation_exclude = {r"\._"}
 
 
 def copy_notebooks() -> None:

@@ -7,7 +7,7 @@ import pymc
 
 from pymc_ksd._version import __version__
 from pymc_ksd.custom_kernels import General, Radial
-from pymc_ksd.explanations import explain
+from pymc_ksd.explanations import Explanation, Finding, explain
 from pymc_ksd.goodness_of_fit import ksd_test
 from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
 from pymc_ksd.plots import (
@@ -18,7 +18,7 @@ from pymc_ksd.plots import (
     plot_ksd_witness,
 )
 from pymc_ksd.predictive_check import ksd_ppc
-from pymc_ksd.report import ksd_report
+from pymc_ksd.report import Report, ksd_report
 from pymc_ksd.sampler_quality import ksd, ksd_evolution
 from pymc_ksd.score import Score, compile_score
 from pymc_ksd.summary_table import ksd_summary
@@ -26,10 +26,13 @@ from pymc_ksd.summary_table import ksd_summary
 __all__ = [
     "IMQ",
     "RBF",
+    "Explanation",
+    "Finding",
     "General",
     "Kernel",
     "Matern52",
     "Radial",
+    "Report",
     "Score",
     "__version__",
     "compile_score",

@@ -39,7 +39,7 @@ _NAMED = 3
 class Finding:
     """One thing that was found out.
 
-    Attributes
+    Parameters
     ----------
     status : {"passed", "warning", "rejected", "unknown"}
         What it means.
@@ -61,7 +61,7 @@ class Explanation:
     It shows itself: as text where it is printed, in colour on a ``rich`` console, and as HTML in a
     notebook.
 
-    Attributes
+    Parameters
     ----------
     findings : tuple of Finding
         The most important one first.

@@ -109,6 +109,11 @@ class Kernel:
 class RBF(Kernel):
     r"""Gaussian kernel :math:`\exp(-r^2 / 2h^2)` with bandwidth :math:`h`.
 
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Fix the bandwidth :math:`h` of this kernel.
+
     Examples
     --------
     >>> from pymc_ksd import IMQ, RBF
@@ -201,7 +206,13 @@ class IMQ(Kernel):
 
 
 class Matern52(Kernel):
-    r"""Matérn kernel of smoothness 5/2: :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt5 r/h`."""
+    r"""Matérn kernel of smoothness 5/2: :math:`(1 + a + a^2/3) e^{-a}`, :math:`a = \sqrt5 r/h`.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Fix the bandwidth :math:`h` of this kernel.
+    """
 
     def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "ksd_report"]
 
+#: Columns of the summary table that are looked at first; a terminal shows no others.
+_FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "ksd", "ess_ksd")
 #: Rows of the summary table that a terminal shows.
 _TERMINAL_ROWS = 12
 
@@ -53,7 +55,7 @@ _TERMINAL_ROWS = 12
 class Report:
     """What :func:`ksd_report` found: it shows itself in a notebook and on a terminal.
 
-    Attributes
+    Parameters
     ----------
     title : str
         The page's title.
@@ -101,6 +103,7 @@ class Report:
         Returns
         -------
         Path
+            Where it was written.
         """
         path = Path(path)
         path.write_text(self.to_html(), encoding="utf-8")
@@ -207,7 +210,8 @@ class Report:
                 "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that "
                 "would be as close (ess_ksd). Coloured rows: ess_ksd below a fifth of ess_bulk."
             )
-            sections.append(Section("Parameters", text + table(self.summary, list(low))))
+            shown = self.summary[_ordered(list(self.summary.columns))]
+            sections.append(Section("Parameters", text + table(shown, list(low))))
         if self.check is not None:
             pictures = []
             for name in by_variable(self.check):
@@ -395,13 +399,17 @@ def _is_ours(warning: warnings.WarningMessage) -> bool:
     return issubclass(warning.category, UserWarning) and "BLAS" not in str(warning.message)
 
 
+def _ordered(columns: Sequence[str]) -> list[str]:
+    """Return columns with those first that are looked at first."""
+    return sorted(columns, key=lambda name: name not in _FIRST_COLUMNS)
+
+
 def _terminal_table(summary: pd.DataFrame) -> Any:
     """Return the rows with the smallest effective sample sizes for a ``rich`` console."""
     from rich.table import Table
     from rich.text import Text
 
-    wanted = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "ksd", "ess_ksd")
-    columns = [name for name in wanted if name in summary.columns]
+    columns = [name for name in summary.columns if name in _FIRST_COLUMNS]
     rows = summary.iloc[np.argsort(summary["ess_ksd"].to_numpy(), kind="stable")[:_TERMINAL_ROWS]]
     more = len(summary) - len(rows)
     caption = f"{more:,} more with larger ess_ksd" if more else None

@@ -30,6 +30,11 @@ class Score:
     Make one with :func:`compile_score` or :meth:`Score.from_callable`. It can stand wherever a
     model is expected: compile once, test many times.
 
+    Parameters
+    ----------
+    density : Density
+        The gradient, and what is known of its variables; of this library's own making.
+
     Attributes
     ----------
     dim : int
@@ -86,6 +91,7 @@ class Score:
         Returns
         -------
         Score
+            Takes the place of a model.
 
         Examples
         --------
@@ -130,6 +136,7 @@ class Score:
         Returns
         -------
         ndarray of shape (n, dim)
+            A gradient for each point.
         """
         points = self._as_points(points)
         if self._density.gradient is None:
@@ -161,9 +168,11 @@ class Score:
 
         Returns
         -------
-        births, deaths : ndarray of shape (n, dim)
-            For each coordinate, the probability of the value above, or below, over its sum with
-            that of the point.
+        births : ndarray of shape (n, dim)
+            For each coordinate, the probability of the value above over its sum with that of the
+            point.
+        deaths : ndarray of shape (n, dim)
+            The same for the value below.
         """
         points = self._as_points(points)
         if self._density.rates is None:
@@ -191,6 +200,7 @@ class Score:
         Returns
         -------
         ndarray of shape (n, dim)
+            The points in unconstrained coordinates.
 
         Raises
         ------
@@ -202,7 +212,7 @@ class Score:
     def unconstrain_samples(
         self, samples: Mapping[str, np.ndarray], *, check: bool = True
     ) -> np.ndarray:
-        """Unconstrain one array of shape (n, *shape) for each variable.
+        """Unconstrain an array for each variable, with points along its first axis.
 
         Points outside the support are an error, or not finite without `check`.
         """
@@ -335,6 +345,7 @@ def compile_score(
     Returns
     -------
     Score
+        A function of points, with labels and transforms.
 
     Notes
     -----

@@ -42,12 +42,28 @@ def ksd_summary(
 
     Parameters
     ----------
-    model, data, kernel, bandwidth, scale, block_size, random_seed, progressbar
-        See :func:`ksd`.
-    compile_kwargs, client
-        See :func:`ksd`.
+    model : pm.Model or Score, optional
+        The model, by default the one whose context is active, or its compiled score.
+    data : DataTree, InferenceData or Dataset
+        A sampler's draws of all free variables.
     var_names : str or sequence of str, optional
         Rows to show, as in ``az.summary``. The discrepancy is always that of the whole posterior.
+    kernel : str, Kernel or callable, default "imq"
+        See :func:`ksd_test`.
+    bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
+        See :func:`ksd_test`.
+    scale : {None, "std", "cov"}, default "cov"
+        See :func:`ksd_test`.
+    block_size : int, optional
+        Points that are compared at a time. Changes speed and memory, never the result.
+    random_seed : int or numpy.random.Generator, default 0
+        Picks the draws for the median distance when there are more than 1,000.
+    progressbar : bool, default True
+        Show a progress bar when the work is long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``.
+    client : distributed.Client or False, optional
+        See :func:`ksd_test`.
     **summary_kwargs
         Passed to ``az.summary``; `round_to` holds for the added columns too.
 

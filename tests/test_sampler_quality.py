@@ -1,3 +1,6 @@
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
@@ -201,6 +204,28 @@ def test_ksd_wants_draws():
     score = Score.from_callable(lambda x: -x, 1)
     with pytest.raises(TypeError, match=r"`data` must hold a sampler's draws.*got ndarray"):
         ksd(score, np.zeros((10, 1)))
+
+
+def test_contributions_of_many_parameters_show_those_worth_least(rng):
+    score = Score.from_callable(lambda x: -x, dim=120)
+    values = rng.normal(size=(2, 200, 120))
+    values[..., 100] += 1
+    measures = ksd(score, xr.Dataset({"x": (("chain", "draw", "k"), values)}))
+    collection = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib")
+    figure = collection.viz["figure"].item()
+    (axis,) = figure.axes
+    labels = [tick.get_text() for tick in axis.get_yticklabels()]
+    assert len(labels) == 50
+    assert "x[100]" in labels
+    assert "the 50 worth least of 120 parameters" in axis.get_xlabel()
+    assert axis.get_title().startswith("x[100]: ")
+    assert axis.get_xlim()[0] == 0
+    # Labels of neighbours do not touch.
+    figure.canvas.draw()
+    boxes = [tick.get_window_extent() for tick in axis.get_yticklabels()]
+    heights = sorted((box.y0, box.y1) for box in boxes)
+    assert all(low[1] <= high[0] for low, high in pairwise(heights))
+    plt.close(figure)
 
 
 @pytest.mark.parametrize("backend", ["matplotlib", "bokeh", "plotly", "none"])

@@ -21,7 +21,7 @@ from benchmarks.paper.stored import RESULTS, load, save, to_dataset
 from benchmarks.paper.trials import find_experiment, run_experiment
 
 #: Experiments, and trials of each of their settings.
-TRIALS = {"mixture": 500, "boltzmann": 500, "ising": 300}
+TRIALS = {"mixture": 1_000, "boltzmann": 500, "ising": 300}
 QUICK_TRIALS = 20
 DOCS = Path(__file__).parents[2] / "docs"
 SEED = 2016

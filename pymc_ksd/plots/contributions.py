@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.plots.options import NEUTRAL, REJECTED, as_dataset, collection_options, visual_options
+from pymc_ksd.plots.options import (
+    NEUTRAL,
+    REJECTED,
+    as_dataset,
+    collection_options,
+    marker_size,
+    visual_options,
+)
 from pymc_ksd.results import parameter_sizes
 
 if TYPE_CHECKING:
@@ -53,6 +60,7 @@ def plot_ksd_contributions(
     Returns
     -------
     PlotCollection
+        The figure, its axes and all that was drawn, to be changed or saved.
     """
     from arviz_plots import PlotCollection
     from arviz_plots import visuals as draw
@@ -73,25 +81,37 @@ def plot_ksd_contributions(
     heights = np.arange(len(labels))[::-1].astype(float)
     data = xr.Dataset({"ess": ("row", table[:, 0])})
     if plot_collection is None:
-        height = 200 + 24 * len(labels)
+        height = 220 + 26 * len(labels)
         plot_collection = PlotCollection.wrap(
             data, **collection_options(pc_kwargs, backend, (800, height))
         )
     series: dict[str, tuple[int, dict[str, Any]]] = {
-        "ess_bulk": (1, {"color": NEUTRAL, "marker": "|", "size": 60}),
-        "ess_ksd": (0, {"color": REJECTED, "marker": "C0", "size": 40}),
+        "ess_bulk": (
+            1,
+            {"color": NEUTRAL, "marker": "|", "size": marker_size(plot_collection, 60)},
+        ),
+        "ess_ksd": (
+            0,
+            {"color": REJECTED, "marker": "C0", "size": marker_size(plot_collection, 40)},
+        ),
     }
     for key, (column, style) in series.items():
         chosen = options[key]
         if chosen is not None:
+            style["size"] = marker_size(plot_collection, style["size"])
             pair = xr.Dataset(
                 {"ess": (("plot_axis", "row"), np.stack([table[:, column], heights]))},
                 coords={"plot_axis": ["x", "y"]},
             )
             plot_collection.map(draw.scatter_xy, key, data=pair, **{**style, **chosen})
+    backend_module = _backend_module(plot_collection)
+    target = plot_collection.get_target("ess", {})
+    known = table[np.isfinite(table)]
+    if known.size:
+        # From zero on, so that a dot in the middle means half as much.
+        backend_module.xlim((0.0, 1.05 * float(known.max())), target)
+    backend_module.ylim((-0.7, len(labels) - 0.3), target)
     if options["labels"] is not None:
-        backend_module = _backend_module(plot_collection)
-        target = plot_collection.get_target("ess", {})
         backend_module.yticks(list(heights), labels, target, **options["labels"])
     texts = {
         "xlabel": (draw.labelled_x, xlabel),

@@ -48,6 +48,7 @@ def plot_ksd_evolution(
     Returns
     -------
     PlotCollection
+        The figure, its axes and all that was drawn, to be changed or saved.
     """
     from arviz_plots import PlotCollection
     from arviz_plots import visuals as draw

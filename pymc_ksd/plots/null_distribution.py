@@ -61,6 +61,7 @@ def plot_ksd_test(
     Returns
     -------
     PlotCollection
+        The figure, its axes and all that was drawn, to be changed or saved.
 
     Examples
     --------
@@ -109,7 +110,12 @@ def plot_ksd_test(
         if options[name] is None or not np.isfinite(at):
             continue
         position = xr.Dataset({"null_distribution": at})
-        plot_collection.map(draw.vline, name, data=position, **{**style, **options[name]})
+        # A line between two points, because some backends draw vertical lines behind all else.
+        ends = xr.Dataset(
+            {"null_distribution": (("plot_axis", "end"), [[at, at], [0.0, 1.05 * top]])},
+            coords={"plot_axis": ["x", "y"]},
+        )
+        plot_collection.map(draw.line_xy, name, data=ends, **{**style, **options[name]})
         if options["label"] is not None:
             near_right = at > _middle(result)
             plot_collection.map(

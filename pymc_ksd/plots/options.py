@@ -15,6 +15,7 @@ __all__ = [
     "REJECTED",
     "as_dataset",
     "collection_options",
+    "marker_size",
     "one_variable",
     "visual_options",
 ]
@@ -45,6 +46,11 @@ def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Da
         return check
     worst = names[int(np.argmin(check["p_value"].values))]
     return check.sel(variable=variable or worst)
+
+
+def marker_size(plot_collection: Any, area: float) -> float:
+    """Return the size of a marker in the backend's own unit: bokeh takes widths, others areas."""
+    return float(np.sqrt(area)) if plot_collection.backend == "bokeh" else area
 
 
 def visual_options(visuals: Mapping[Any, Any] | None, known: Sequence[str]) -> dict[str, Any]:

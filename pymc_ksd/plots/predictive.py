@@ -13,6 +13,7 @@ from pymc_ksd.plots.options import (
     NEUTRAL,
     REJECTED,
     collection_options,
+    marker_size,
     one_variable,
     visual_options,
 )
@@ -60,6 +61,7 @@ def plot_ksd_ppc(
     Returns
     -------
     PlotCollection
+        The figure, its axes and all that was drawn, to be changed or saved.
     """
     from arviz_plots import PlotCollection
     from arviz_plots import visuals as draw
@@ -84,7 +86,8 @@ def plot_ksd_ppc(
         plot_collection.map(draw.line_xy, "diagonal", data=line, **{**style, **options["diagonal"]})
     if options["draws"] is not None:
         rejected = float(check["p_value"]) <= float(check.attrs["alpha"])
-        style = {"color": REJECTED if rejected else ACCEPTED, "alpha": 0.6, "size": 30}
+        style = {"color": REJECTED if rejected else ACCEPTED, "alpha": 0.6}
+        style["size"] = marker_size(plot_collection, 30)
         plot_collection.map(draw.scatter_xy, "draws", data=data, **{**style, **options["draws"]})
     texts = {
         "xlabel": (draw.labelled_x, f"discrepancy of the observed {name}"),

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.plots.options import CHAIN, NEUTRAL, collection_options, one_variable, visual_options
+from pymc_ksd.plots.options import (
+    CHAIN,
+    NEUTRAL,
+    collection_options,
+    marker_size,
+    one_variable,
+    visual_options,
+)
 from pymc_ksd.results import contribution_name
 
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ def plot_ksd_witness(
     Returns
     -------
     PlotCollection
+        The figure, its axes and all that was drawn, to be changed or saved.
     """
     from arviz_plots import PlotCollection
     from arviz_plots import visuals as draw
@@ -125,7 +133,8 @@ def plot_ksd_witness(
                 {name: (("plot_axis", "place"), np.stack([view.places, line]))},
                 coords={"plot_axis": ["x", "y"]},
             )
-            style = {"color": colour} | ({"width": 2.5} if key == "witness" else {"size": 20})
+            size = {"size": marker_size(plot_collection, 20)}
+            style = {"color": colour} | ({"width": 2.5} if key == "witness" else size)
             plot_collection.map(function, f"{key}_{index}", data=pair, **{**style, **options[key]})
     texts = {
         "xlabel": (draw.labelled_x, view.xlabel),
