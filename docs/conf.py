@@ -36,7 +36,7 @@ templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates", "**.ipynb_checkpoints"]
 
 html_theme = "sphinx_book_theme"
-html_theme_options = {"show_navbar_depth": 1, "home_page_in_toc": True}
+html_theme_options = {"show_navbar_depth": 1, "home_page_in_toc": True, "navbar_persistent": []}
 html_show_copyright = False
 html_show_sourcelink = False
 

@@ -115,9 +115,10 @@ class Explanation:
                 items = "".join(f"<li>{escape(advice)}</li>" for advice in finding.advice)
                 parts.append(f"<ul>{items}</ul>")
         if self.numbers:
+            cell = 'style="text-align:left;padding:0 .75em"'
             rows = (
-                f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td>'
-                f"<td>{escape(text)}</td></tr>"
+                f'<tr><th scope="row" {cell}>{escape(name)}</th><td {cell}>{escape(value)}</td>'
+                f"<td {cell}>{escape(text)}</td></tr>"
                 for name, value, text in self.numbers
             )
             parts.append(f"<table>{''.join(rows)}</table>")
