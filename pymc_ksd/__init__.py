@@ -18,7 +18,8 @@ from pymc_ksd.plots import (
     plot_ksd_witness,
 )
 from pymc_ksd.predictive_check import ksd_ppc
-from pymc_ksd.report import Report, ksd_report
+from pymc_ksd.report import Report
+from pymc_ksd.reporting import ksd_report
 from pymc_ksd.sampler_quality import ksd, ksd_evolution
 from pymc_ksd.score import Score, compile_score
 from pymc_ksd.summary_table import ksd_summary

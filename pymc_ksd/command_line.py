@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,8 @@ import xarray as xr
 from rich.console import Console
 
 from pymc_ksd._version import __version__
-from pymc_ksd.report import ksd_report
+from pymc_ksd.report import Report
+from pymc_ksd.reporting import ksd_report
 
 __all__ = ["load_draws", "load_model", "main"]
 
@@ -35,7 +38,7 @@ examples:
 exit codes:
   0  nothing was rejected
   1  the draws, or with --ppc the model, were rejected at level ALPHA
-  2  the check could not run; the reason is on standard error
+  2  the check, or a part of it, could not run; the reason is on standard error
 """
 
 
@@ -58,17 +61,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return _check(options)
+        report, reason = _check(options), ""
+        code = REJECTED if report.rejected else FAILED if report.missing else PASSED
+        if code == FAILED:
+            reason = " ".join(report.missing)
     except _CannotRun as problem:
-        reason = str(problem)
+        report, code, reason = None, FAILED, str(problem)
     except KeyboardInterrupt:
-        reason = "interrupted"
+        report, code, reason = None, FAILED, "interrupted"
     except Exception as problem:
-        reason = f"{type(problem).__name__}: {problem}"
+        report, code, reason = None, FAILED, f"{type(problem).__name__}: {problem}"
+    # What was found is decided: a reader that has gone, or cannot show a letter, changes nothing.
+    try:
+        _show(report, reason, options)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _show(report: Report | None, reason: str, options: argparse.Namespace) -> None:
+    """Print the report, and what could not run."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    if reason:
+        print(f"pymc-ksd: could not run: {reason}", file=sys.stderr)  # noqa: T201
     if options.json:
-        print(json.dumps({"error": reason}))  # noqa: T201
-    print(f"pymc-ksd: could not run: {reason}", file=sys.stderr)  # noqa: T201
-    return FAILED
+        contents = {"error": reason} if report is None else report.to_dict()
+        print(json.dumps(contents, indent=2, allow_nan=False))  # noqa: T201
+    elif report is not None:
+        console = Console()
+        console.print(report)
+        if options.report:
+            console.print(f"Report: {options.report}", markup=False, highlight=False)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -113,15 +138,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _level(text: str) -> float:
     value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text}")
+    if not 0.001 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 0.001 and less than 1, got {text}")
     return value
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: argparse.Namespace) -> Report:
     page = Path(options.report) if options.report else None
-    if page is not None and not page.parent.is_dir():
-        raise _CannotRun(f"the folder of --report, {page.parent}, does not exist")
+    if page is not None and (page.is_dir() or not os.access(page.parent, os.W_OK)):
+        raise _CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
     # What the user's file and progress bars print must not mix with JSON.
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those about the model and the draws are in the report
@@ -138,14 +163,7 @@ def _check(options: argparse.Namespace) -> int:
         )
         if page is not None:
             report.save(page)
-    if options.json:
-        print(json.dumps(report.to_dict(), indent=2, allow_nan=False))  # noqa: T201
-    else:
-        console = Console()
-        console.print(report)
-        if page is not None:
-            console.print(f"Report: {page}", markup=False, highlight=False)
-    return REJECTED if report.rejected else PASSED
+    return report
 
 
 def load_model(place: str) -> pm.Model:
@@ -172,7 +190,8 @@ def load_model(place: str) -> pm.Model:
             raise _CannotRun(f"{file} has no {name!r}; models in it: {known}")
         found = module[name]
         if callable(found) and not isinstance(found, pm.Model):
-            found = found()
+            with _running(path):
+                found = found()
         if not isinstance(found, pm.Model):
             raise _CannotRun(
                 f"{name!r} in {file} must be a pm.Model or a function that returns one, got "
@@ -193,25 +212,25 @@ def _has_name(place: str) -> bool:
 
 def _executed(path: Path) -> dict[str, Any]:
     """Run a file as a module, not as a script, and return its names."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"pymc_ksd_model_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise _CannotRun(f"{path} must be a Python file")
     module = importlib.util.module_from_spec(spec)
-    with _beside(path.parent):
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as problem:
-            raise _CannotRun(f"{path} failed with {type(problem).__name__}: {problem}") from problem
+    sys.modules[spec.name] = module  # where dataclasses, for one, look for it
+    with _running(path):
+        spec.loader.exec_module(module)
     return vars(module)
 
 
 @contextlib.contextmanager
-def _beside(folder: Path) -> Iterator[None]:
-    """Let a file import what lies beside it, as a script can."""
+def _running(path: Path) -> Iterator[None]:
+    """Let a file import what lies beside it, as a script can, and say so when it fails."""
     before = list(sys.path)
-    sys.path.insert(0, str(folder.resolve()))
+    sys.path.insert(0, str(path.parent.resolve()))
     try:
         yield
+    except (Exception, SystemExit) as problem:
+        raise _CannotRun(f"{path} failed with {type(problem).__name__}: {problem}") from problem
     finally:
         sys.path[:] = before
 

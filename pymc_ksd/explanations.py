@@ -150,6 +150,8 @@ def explain(result: xr.Dataset | xr.DataTree) -> Explanation:
     """
     if isinstance(result, xr.DataTree):
         result = result.to_dataset()
+    if not isinstance(result, xr.Dataset):
+        raise TypeError(f"`result` must be a Dataset or DataTree, got {type(result).__name__}.")
     if "null_distribution" in result:
         return _of_test(result)
     if "comparison_p_value" in result:
@@ -186,7 +188,8 @@ def growth(evolution: xr.Dataset) -> tuple[bool, str]:
 
 def _of_test(result: xr.Dataset) -> Explanation:
     rejected = float(result["p_value"]) <= float(result.attrs["alpha"])
-    target = str(result.attrs.get("target"))
+    draws = result.attrs.get("sample") == "draws"
+    target = "posterior" if draws else str(result.attrs.get("target"))
     advice = (_AFTER_REJECTION if rejected else _AFTER_PASS).get(target)
     if advice is None:
         advice = (_AFTER_REJECTION if rejected else _AFTER_PASS)["data"]
@@ -222,8 +225,8 @@ def _of_check(check: xr.Dataset) -> Explanation:
         rejected = float(one["p_value"]) <= float(check.attrs["alpha"])
         strongest = str(one["contributions_of"].item())
         advice: tuple[str, ...] = (
-            "A check that uses the data twice is lenient: hold data out and use "
-            "ksd_test(model, new_data, posterior=idata) for a test with an exact level.",
+            "A check that uses the data twice is lenient: hold data out and use ksd_test(model, "
+            'new_data, posterior=idata, null="parametric") for a test that is not.',
         )
         if rejected:
             advice = (

@@ -275,6 +275,7 @@ def ksd_test(
         score.variables,
         {
             "target": score.kind,
+            "sample": "draws" if is_draws else "data",
             "kernel": base_kernel,
             "bandwidth": bandwidths,
             "scale": scale,

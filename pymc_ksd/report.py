@@ -1,8 +1,7 @@
-"""One page about a fitted model: are the draws right, does it explain its data, what next."""
+"""What a report on a fitted model says, as text, as a page, on a terminal and as JSON."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
-from pymc_ksd.draws import posterior_dataset
 from pymc_ksd.explanations import APPEARANCE, LOW_SHARE, Explanation, Finding
-from pymc_ksd.goodness_of_fit import check_alpha, check_count, ksd_test
 from pymc_ksd.plots import (
     plot_ksd_contributions,
     plot_ksd_evolution,
@@ -23,7 +19,6 @@ from pymc_ksd.plots import (
     plot_ksd_test,
     plot_ksd_witness,
 )
-from pymc_ksd.predictive_check import ksd_ppc
 from pymc_ksd.report_page import (
     Section,
     cell,
@@ -34,16 +29,12 @@ from pymc_ksd.report_page import (
     settings_table,
     table,
 )
-from pymc_ksd.results import attributes
-from pymc_ksd.sampler_quality import ksd, ksd_evolution
-from pymc_ksd.score import compile_score, resolve_model
-from pymc_ksd.summary_table import with_measures
-from pymc_ksd.verdict import all_findings, by_variable, verdict
+from pymc_ksd.verdict import by_variable
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-__all__ = ["Report", "ksd_report"]
+__all__ = ["Report"]
 
 #: Columns of the summary table that are looked at first; a terminal shows no others.
 _FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "ksd", "ess_ksd")
@@ -71,7 +62,9 @@ class Report:
     check : xarray.Dataset or None
         What :func:`ksd_ppc` says of the model; None where it was not wanted or cannot be done.
     notes : tuple of str
-        What was left out, and why.
+        What else there is to know.
+    missing : tuple of str
+        What was wanted and could not be checked, and why.
     settings : mapping
         Versions, seed and the like.
     """
@@ -85,6 +78,7 @@ class Report:
     summary: pd.DataFrame | None
     check: xr.Dataset | None
     notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -120,7 +114,7 @@ class Report:
     def __str__(self) -> str:
         """Return the words as plain text."""
         words = str(Explanation((self.verdict, *self.findings)))
-        return "\n".join([words, *(f"Note: {note}" for note in self.notes)])
+        return "\n".join([words, *(f"Note: {note}" for note in (*self.missing, *self.notes))])
 
     __repr__ = __str__
 
@@ -138,7 +132,7 @@ class Report:
         parts.append(Explanation(self.findings).__rich__())
         if self.summary is not None:
             parts.append(_terminal_table(self.summary))
-        parts += [Text(f"Note: {note}", style="italic") for note in self.notes]
+        parts += [Text(f"Note: {note}", style="italic") for note in (*self.missing, *self.notes)]
         return Group(*parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,6 +148,8 @@ class Report:
             "sampler": None,
             "predictive": None,
             "summary": None,
+            "complete": not self.missing,
+            "missing": list(self.missing),
             "notes": list(self.notes),
             "settings": {key: _plain(value) for key, value in self.settings.items()},
         }
@@ -231,9 +227,9 @@ class Report:
                     pictures.append(picture(collection, caption))
             title = "Does the model explain its data?"
             sections.append(Section(title, "".join(pictures)))
-        if self.notes:
-            notes = "".join(paragraph(note) for note in self.notes)
-            sections.append(Section("Left out", notes))
+        if self.missing or self.notes:
+            notes = "".join(paragraph(note) for note in (*self.missing, *self.notes))
+            sections.append(Section("Notes", notes))
         rows = [(key, _shown(value)) for key, value in self.settings.items()]
         sections.append(Section("Settings", settings_table(rows)))
         return sections
@@ -245,158 +241,6 @@ class Report:
             f"{attrs.get('created_at', '')}. Kernelized Stein discrepancy: Liu, Lee and Jordan "
             "(2016)."
         )
-
-
-def ksd_report(
-    model: pm.Model | None = None,
-    idata: Any = None,
-    *,
-    var_names: str | Sequence[str] | None = None,
-    predictive: bool = True,
-    alpha: float = 0.05,
-    num_draws: int = 200,
-    max_draws: int = 20_000,
-    title: str | None = None,
-    random_seed: int | None = 0,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
-    client: Any = None,
-) -> Report:
-    """Check draws and model, and put everything on one page.
-
-    Parameters
-    ----------
-    model : pm.Model, optional
-        The model, by default the one whose context is active.
-    idata : DataTree, InferenceData or Dataset
-        A sampler's draws of the posterior.
-    var_names : str or sequence of str, optional
-        Rows of the summary table, all by default. Tests are always those of the whole posterior.
-    predictive : bool, default True
-        Check with :func:`ksd_ppc` whether the model explains its data.
-    alpha : float, default 0.05
-        Level of each test.
-    num_draws : int, default 200
-        Draws for the predictive check.
-    max_draws : int, default 20000
-        More draws are thinned to about this many.
-    title : str, optional
-        Title of the page.
-    random_seed : int, optional
-        Makes the report repeatable.
-    progressbar : bool, default True
-        Show a progress bar when the work is long.
-    compile_kwargs : mapping, optional
-        Options for ``pytensor.function``.
-    client : distributed.Client or False, optional
-        See :func:`ksd_test`.
-
-    Returns
-    -------
-    Report
-        Shows itself in a notebook; ``report.save("report.html")`` writes a page that needs nothing
-        else, ``report.verdict`` has the conclusion.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If neither the draws nor the model can be checked, or an option is unknown.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm, xarray as xr
-    >>> import pymc_ksd
-    >>> with pm.Model() as model:
-    ...     mu = pm.Normal("mu")
-    >>> values = np.random.default_rng(0).normal(0.5, 1, size=(4, 250))  # wrong mean
-    >>> draws = xr.Dataset({"mu": (("chain", "draw"), values)})
-    >>> report = pymc_ksd.ksd_report(model, draws)
-    >>> report.rejected
-    True
-    """
-    check_alpha(alpha)
-    max_draws = check_count(max_draws, "max_draws", 100)
-    num_draws = check_count(num_draws, "num_draws", 2)
-    model = resolve_model(model)
-    notes: list[str] = []
-    draws, thinned = _thinned(idata, max_draws)
-    if thinned:
-        notes.append(thinned)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        problems: list[Exception] = []
-        shared = {"random_seed": random_seed, "progressbar": progressbar, "client": client}
-        test = measures = evolution = summary = check = None
-        try:
-            score = compile_score(model, compile_kwargs=compile_kwargs)
-            test = ksd_test(score, draws, alpha=alpha, **shared)
-            shared["random_seed"] = 0 if random_seed is None else random_seed
-            measures = ksd(score, draws, **shared)
-            evolution = ksd_evolution(score, draws, **shared)
-            summary = with_measures(measures, draws, var_names)
-        except (ValueError, TypeError, NotImplementedError) as error:
-            problems.append(error)
-            notes.append(f"The draws were not checked: {error}")
-        if predictive and model.observed_RVs:
-            try:
-                check = ksd_ppc(
-                    model,
-                    idata,
-                    alpha=alpha,
-                    num_draws=num_draws,
-                    random_seed=random_seed,
-                    progressbar=progressbar,
-                    compile_kwargs=compile_kwargs,
-                )
-            except (ValueError, TypeError, NotImplementedError) as error:
-                problems.append(error)
-                notes.append(f"The model was not checked against its data: {error}")
-        elif predictive:
-            notes.append("The model has no observed data to be checked against.")
-    if test is None and check is None:
-        raise problems[0]
-    notes += sorted({f"Warning: {warning.message}" for warning in caught if _is_ours(warning)})
-    findings = all_findings(test, measures, evolution, check, draws)
-    settings = {"alpha": float(alpha), "seed": random_seed}
-    if test is not None:
-        settings |= {"draws": int(test.attrs["n"]), "chains": int(test.attrs["n_chains"])}
-        settings |= {name: test.attrs[name] for name in ("kernel", "scale", "null")}
-    return Report(
-        title or f"Report on {model.name or 'a fitted model'}",
-        verdict(test, check, findings),
-        tuple(findings),
-        test,
-        measures,
-        evolution,
-        summary,
-        check,
-        tuple(notes),
-        {**settings, **attributes({})},
-    )
-
-
-def _thinned(idata: Any, max_draws: int) -> tuple[Any, str]:
-    """Return draws of which there are not too many, and a note about it."""
-    posterior = posterior_dataset(idata)
-    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
-        return idata, ""  # the test says what is wrong
-    n = posterior.sizes["chain"] * posterior.sizes["draw"]
-    step = -(-n // max_draws)
-    if step == 1:
-        return idata, ""
-    groups = {"posterior": posterior.isel(draw=slice(None, None, step))}
-    statistics = posterior_dataset(idata, "sample_stats")
-    if statistics is not None and statistics.sizes.get("draw") == posterior.sizes["draw"]:
-        groups["sample_stats"] = statistics.isel(draw=slice(None, None, step))
-    return (
-        xr.DataTree.from_dict(groups),
-        f"Of {n:,} draws every {step}th was used. ksd_test(model, idata) uses all of them.",
-    )
-
-
-def _is_ours(warning: warnings.WarningMessage) -> bool:
-    """Whether a warning is about the user's model or draws."""
-    return issubclass(warning.category, UserWarning) and "BLAS" not in str(warning.message)
 
 
 def _ordered(columns: Sequence[str]) -> list[str]:

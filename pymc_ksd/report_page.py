@@ -62,7 +62,8 @@ text-align:right;white-space:nowrap}
 .pymc-ksd-report figure,.pymc-ksd-report .finding,.pymc-ksd-report tr{break-inside:avoid}
 .pymc-ksd-report h2{break-after:avoid}.pymc-ksd-report .scroll{overflow:visible}
 .pymc-ksd-report table{font-size:.7rem}
-.pymc-ksd-report .verdict,.pymc-ksd-report .status{print-color-adjust:exact}}
+.pymc-ksd-report .verdict,.pymc-ksd-report .status,.pymc-ksd-report tr.low *{
+print-color-adjust:exact}}
 """
 
 
@@ -161,8 +162,8 @@ def _rows(frame: pd.DataFrame, low: Sequence[bool]) -> list[str]:
     rows = []
     for (label, values), is_low in zip(frame.iterrows(), low, strict=True):
         cells = "".join(f"<td>{escape(cell(value))}</td>" for value in values)
-        kind = ' class="low"' if is_low else ""
-        rows.append(f'<tr{kind}><th scope="row">{escape(str(label))}</th>{cells}</tr>')
+        kind, sign = (' class="low"', " ▾") if is_low else ("", "")
+        rows.append(f'<tr{kind}><th scope="row">{escape(str(label))}{sign}</th>{cells}</tr>')
     return rows
 
 

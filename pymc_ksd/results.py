@@ -196,7 +196,9 @@ def conclusion(result: xr.Dataset) -> str:
     what = {
         "posterior": "the draws do not come from the posterior",
         "predictive": "the new data do not come from the posterior predictive distribution",
-    }.get(result.attrs.get("target", ""), "the data do not come from the model")
+    }.get(result.attrs.get("target", ""), "")
+    if not what:
+        what = f"the {result.attrs.get('sample', 'data')} do not come from the model"
     if result.attrs.get("target") == "fitted":
         found = "does not explain" if p_value <= alpha else "may explain"
         return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."

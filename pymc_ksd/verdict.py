@@ -8,6 +8,7 @@ from typing import Any
 import xarray as xr
 
 from pymc_ksd.convergence import arviz_findings
+from pymc_ksd.draws import posterior_dataset
 from pymc_ksd.explanations import Finding, explain, listed
 
 __all__ = ["all_findings", "by_variable", "verdict"]
@@ -26,18 +27,26 @@ def all_findings(
         findings += explain(test).findings
         findings += explain(evolution).findings
         findings += [one for one in explain(measures).findings if one.status == "warning"]
-        findings += arviz_findings(draws)
     else:
-        findings.append(Finding("unknown", "The draws were not checked, see below."))
+        findings.append(Finding("unknown", "The draws were not tested, see below why."))
+    if posterior_dataset(draws) is not None:
+        findings += arviz_findings(draws)
     if check is not None:
         findings += explain(check).findings
     return findings
 
 
 def verdict(
-    test: xr.Dataset | None, check: xr.Dataset | None, findings: Sequence[Finding]
+    test: xr.Dataset | None,
+    check: xr.Dataset | None,
+    findings: Sequence[Finding],
+    *,
+    unchecked: bool = False,
 ) -> Finding:
-    """Put everything into one sentence, and name the next step."""
+    """Put everything into one sentence, and name the next step.
+
+    With `unchecked`, the model could not be checked against its data, though it should have been.
+    """
     wrong = []
     if check is not None:
         wrong = [
@@ -46,24 +55,25 @@ def verdict(
             if float(one["p_value"]) <= float(check.attrs["alpha"])
         ]
     misfit = f"the model does not explain {listed(wrong)}" if wrong else ""
-    doubts = any(one.status == "warning" for one in findings)
+    doubts = any(one.status in ("warning", "unknown") for one in findings)
     if test is None:
         if wrong:
             return Finding(
                 "rejected",
-                f"{misfit[0].upper()}{misfit[1:]}; the draws could not be checked.",
+                f"{misfit[0].upper()}{misfit[1:]}; the draws could not be tested.",
                 ("See below where the model fails, and extend it there.",),
             )
         return Finding(
             "unknown",
-            "The model may explain its data; the draws could not be checked.",
-            ("See below why, and rely on ArviZ's diagnostics.",),
+            "The model may explain its data; the draws could not be tested.",
+            ("See below why, and look at ArviZ's diagnostics.",),
         )
     if float(test["p_value"]) <= float(test.attrs["alpha"]):
         others = f"; {misfit}, as far as these draws can tell" if wrong else ""
         return Finding(
             "rejected",
-            f"Do not use these draws yet: they do not come from the posterior{others}.",
+            f"Do not use these draws yet: they do not come from the "
+            f"{'model' if test.attrs['target'] == 'prior' else 'posterior'}{others}.",
             ("Mend the sampling first, then look at the model again.",),
         )
     if wrong:
@@ -72,18 +82,24 @@ def verdict(
             f"The draws pass, but {misfit}.",
             ("Extend the model where the pictures below show the misfit, and fit it again.",),
         )
-    explained = "the model may explain its data" if check is not None else ""
+    rest = "; the model may explain its data" if check is not None else ""
+    if unchecked:
+        rest = "; the model could not be checked against its data"
     if doubts:
-        rest = f"; {explained}" if explained else ""
         return Finding(
             "warning",
             f"No test rejects, but there are warnings about the draws{rest}.",
             ("Follow the advice below and run the report again.",),
         )
-    rest = f" and {explained}" if explained else ""
+    if unchecked:
+        return Finding(
+            "unknown",
+            f"Nothing speaks against these draws{rest}.",
+            ("See below why, and check the model in another way.",),
+        )
     return Finding(
         "passed",
-        f"Nothing speaks against these draws{rest}.",
+        f"Nothing speaks against these draws{rest.replace(';', ' and')}.",
         ("Go on. Small errors, and modes that no chain has visited, stay possible.",),
     )
 

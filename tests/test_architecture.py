@@ -62,6 +62,7 @@ ORDER = [
     "plots",
     "report_page",
     "report",
+    "reporting",
     "command_line",
     "demonstration",
     "__main__",
@@ -119,7 +120,7 @@ def test_imports_point_one_way(name, path):
             MODELS
             | {"results", "goodness_of_fit", "sampler_quality", "summary_table"}
             | {"predictive_check"}
-            | {"report", "command_line", "demonstration", "__init__"},
+            | {"reporting", "command_line", "demonstration", "__init__"},
         ),
         (
             "xarray",
@@ -133,7 +134,7 @@ def test_imports_point_one_way(name, path):
                 "sampler_quality",
             }
             | {"predictive_check", "summary_table", "demonstration", "plots.options", *PLOTS}
-            | {"explanations", "convergence", "verdict", "report", "command_line"},
+            | {"explanations", "convergence", "verdict", "report", "reporting", "command_line"},
         ),
         ("arviz_plots", PLOTS),
         ("rich", {"progress", "explanations", "report", "command_line", "demonstration"}),

@@ -1,6 +1,7 @@
 """The command line as a pipeline sees it: a process, its exit code and what it prints."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +12,10 @@ import xarray as xr
 from pymc_ksd.command_line import main
 
 MODEL = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 import numpy as np
 import pymc as pm
 from scipy.stats import norm
@@ -27,14 +32,33 @@ def build():
     return other
 
 
+def leave():
+    raise SystemExit
+
+
+def lazy():
+    from helper import scale
+
+    with pm.Model() as other:
+        pm.Normal("mu", 0, 10 * scale)
+    return other
+
+
+@dataclass
+class Settings:
+    number: int
+
+
 number = 3
 if __name__ == "__main__":
     raise RuntimeError("not run as a script")
 """
 
 
-def draws(path, shift=0.0, name="mu"):
+def draws(path, shift=0.0, name="mu", gap=False):
     values = np.random.default_rng(0).normal(shift, 1 / np.sqrt(50.01), size=(4, 250))
+    if gap:
+        values[1, 7] = np.nan
     posterior = xr.Dataset({name: (("chain", "draw"), values)})
     xr.DataTree.from_dict({"posterior": posterior}).to_netcdf(path, engine="h5netcdf")
 
@@ -49,6 +73,7 @@ def folder(tmp_path_factory):
     (folder / "beside.py").write_text("import helper\nfrom model import model\n")
     draws(folder / "good.nc")
     draws(folder / "wrong.nc", shift=0.5)
+    draws(folder / "gaps.nc", gap=True)
     draws(folder / "other.nc", name="nu")
     (folder / "broken.nc").write_bytes(b"no file of numbers")
     empty = xr.DataTree.from_dict({"prior": xr.Dataset({"mu": ("draw", np.zeros(3))})})
@@ -56,12 +81,17 @@ def folder(tmp_path_factory):
     return folder
 
 
-def run(folder, *arguments):
+def run(folder, *arguments, **variables):
     """Run the command in a process of its own."""
     command = [sys.executable, "-c", "import sys; from pymc_ksd.command_line import main; "]
     command[-1] += "sys.exit(main())"
     return subprocess.run(
-        [*command, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [*command, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
     )
 
 
@@ -91,6 +121,25 @@ def test_what_cannot_run_exits_with_two_and_says_why(folder):
     assert "broken.py failed with SyntaxError" in json.loads(done.stdout)["error"]
     assert "could not run" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_reader_that_has_gone_does_not_change_the_exit_code(folder, option):
+    code = "import sys; from pymc_ksd.command_line import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "check", "model.py", "good.nc", *option]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait() == 0
+    assert "Traceback" not in errors
+
+
+def test_letters_that_the_terminal_lacks_do_not_change_the_exit_code(folder):
+    done = run(folder, "check", "model.py", "good.nc", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0, done.stderr
+    assert "Nothing speaks against these draws" in done.stdout
 
 
 def test_help_has_examples_and_exit_codes():
@@ -134,7 +183,10 @@ def at(folder, monkeypatch):
         (["model.py", "broken.nc"], "broken.nc cannot be read as netCDF or zarr"),
         (["model.py", "empty.nc"], "empty.nc has no group 'posterior'; its groups: prior"),
         (["model.py", "other.nc"], "mu"),
-        (["model.py", "good.nc", "--report", "nowhere/out.html"], "does not exist"),
+        (["model.py", "good.nc", "--report", "nowhere/out.html"], "--report cannot be written"),
+        (["model.py", "good.nc", "--report", "."], "--report cannot be written"),
+        (["model.py:leave", "good.nc"], "model.py failed with SystemExit"),
+        (["model.py", "gaps.nc", "--ppc"], "The draws were not tested"),
     ],
 )
 def test_reasons(arguments, reason, capsys):
@@ -143,7 +195,7 @@ def test_reasons(arguments, reason, capsys):
 
 
 @pytest.mark.usefixtures("at")
-@pytest.mark.parametrize("alpha", ["0", "1.5", "much"])
+@pytest.mark.parametrize("alpha", ["0", "1.5", "much", "0.0005"])
 def test_levels_are_checked(alpha, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["check", "model.py", "good.nc", "--alpha", alpha])
@@ -156,8 +208,8 @@ def test_functions_files_beside_and_levels(capsys):
     assert main(["check", "model.py:build", "wrong.nc"]) == 1  # its prior is much wider
     assert main(["check", "beside.py", "good.nc"]) == 0
     capsys.readouterr()
-    assert main(["check", "model.py", "wrong.nc", "--alpha", "0.0001", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["settings"]["alpha"] == 0.0001
+    assert main(["check", "model.py:lazy", "wrong.nc", "--alpha", "0.001", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["settings"]["alpha"] == 0.001
 
 
 @pytest.mark.usefixtures("at")

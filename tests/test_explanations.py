@@ -108,6 +108,8 @@ def test_results_that_come_back_from_a_file_can_be_explained(tmp_path, rng):
 def test_other_datasets_are_refused():
     with pytest.raises(ValueError, match="must come from ksd_test"):
         explain(xr.Dataset({"a": 1.0}))
+    with pytest.raises(TypeError, match="must be a Dataset or DataTree, got list"):
+        explain([])
 
 
 def test_html_escapes_labels_and_rich_does_not_read_them_as_markup(rng):

@@ -109,11 +109,68 @@ def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
     report = ksd_report(model, posterior, num_draws=60)
     assert report.test is None
     assert report.verdict.status == "unknown"
-    assert "draws were not checked" in report.notes[0]
-    assert "switch" in report.notes[0]
+    assert "draws were not tested" in report.missing[0]
+    assert "switch" in report.missing[0]
     assert report.check is not None
+    assert report.to_dict()["complete"] is False
+    # What ArviZ knows is told all the same.
+    posterior["beta"][0] += 5
+    assert "R-hat is above 1.01 for beta" in str(ksd_report(model, posterior, num_draws=60))
     with pytest.raises(ValueError, match="switch"):
         ksd_report(model, posterior, predictive=False)
+
+
+def test_a_model_that_cannot_be_checked_is_named_in_the_verdict():
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.CustomDist("y", mu, logp=lambda value, mu: -((value - mu) ** 2), observed=np.zeros(9))
+    draws = xr.Dataset({"mu": (("chain", "draw"), rng.normal(0, 19**-0.5, size=(4, 500)))})
+    report = ksd_report(model, draws)
+    assert report.verdict.headline == (
+        "Nothing speaks against these draws; the model could not be checked against its data."
+    )
+    assert report.verdict.status == "unknown"
+    assert "not checked against its data" in report.missing[0]
+
+
+def test_divergences_are_counted_before_thinning():
+    model, draws = regression()
+    diverging = np.zeros((4, 250), dtype=bool)
+    diverging[:, 1::2] = True
+    draws["sample_stats"] = xr.DataTree(xr.Dataset({"diverging": (("chain", "draw"), diverging)}))
+    report = ksd_report(model, draws, max_draws=500, predictive=False)
+    assert "500 of 1,000 transitions diverged" in str(report)
+
+
+def test_one_chain_and_few_draws_are_no_pass():
+    model, draws = regression()
+    assert ksd_report(model, draws.isel(chain=[0]), predictive=False).verdict.status == "warning"
+    few = ksd_report(model, draws.isel(draw=slice(3)), predictive=False)
+    assert few.verdict.status == "warning"
+    assert "at least 4 draws" in str(few)
+
+
+def test_names_with_dollars_are_shown_as_they_are():
+    rng = np.random.default_rng(0)
+    with pm.Model(coords={"price": ["0$ to 5$", "$x_$"]}) as model:
+        mu = pm.Normal("$x_$", dims="price")
+        pm.Normal("y$_$", mu[0], 1.0, observed=rng.normal(size=30))
+    draws = xr.Dataset(
+        {"$x_$": (("chain", "draw", "price"), rng.normal(size=(4, 250, 2)))},
+        coords={"price": ["0$ to 5$", "$x_$"]},
+    )
+    report = ksd_report(model, draws)
+    assert "$x_$[0$ to 5$]" in report.to_html()
+
+
+def test_draws_of_a_prior_are_called_draws():
+    with pm.Model() as model:
+        pm.Normal("mu")
+    values = np.random.default_rng(0).normal(size=(4, 500))
+    draws = xr.Dataset({"mu": (("chain", "draw"), values)})
+    assert "no sign that the draws do not come from the model" in str(ksd_report(model, draws))
+    assert "they do not come from the model" in str(ksd_report(model, draws + 1))
 
 
 def test_a_model_without_data_needs_no_predictive_check(labelled):
@@ -197,7 +254,7 @@ def test_neither_model_nor_draws_nor_random_state_are_changed():
     model, draws = regression()
     before, names = draws.copy(deep=True), list(model.named_vars)
     state = np.random.get_state()[1].copy()  # noqa: NPY002
-    ksd_report(model, draws, num_draws=20)
+    ksd_report(model, draws, num_draws=30)
     xr.testing.assert_identical(before, draws)
     assert list(model.named_vars) == names
     np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002
@@ -205,9 +262,17 @@ def test_neither_model_nor_draws_nor_random_state_are_changed():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"alpha": 2}, "alpha"), ({"max_draws": 10}, "max_draws"), ({"num_draws": 1}, "num_draws")],
+    [
+        ({"alpha": 2}, "alpha"),
+        ({"alpha": 0.0005}, "at least 0.001"),
+        ({"max_draws": 10}, "max_draws"),
+        ({"num_draws": 10}, "num_draws"),
+        ({"var_names": "gamma"}, "var_names.*gamma"),
+    ],
 )
 def test_wrong_options_are_named(options, message):
     model, draws = regression()
     with pytest.raises(ValueError, match=message):
         ksd_report(model, draws, **options)
+    with pytest.raises(TypeError, match="`idata` must hold a sampler's draws"):
+        ksd_report(model)

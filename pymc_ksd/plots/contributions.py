@@ -14,6 +14,7 @@ from pymc_ksd.plots.options import (
     as_dataset,
     collection_options,
     marker_size,
+    plain,
     visual_options,
 )
 from pymc_ksd.results import parameter_sizes
@@ -86,14 +87,8 @@ def plot_ksd_contributions(
             data, **collection_options(pc_kwargs, backend, (800, height))
         )
     series: dict[str, tuple[int, dict[str, Any]]] = {
-        "ess_bulk": (
-            1,
-            {"color": NEUTRAL, "marker": "|", "size": marker_size(plot_collection, 60)},
-        ),
-        "ess_ksd": (
-            0,
-            {"color": REJECTED, "marker": "C0", "size": marker_size(plot_collection, 40)},
-        ),
+        "ess_bulk": (1, {"color": NEUTRAL, "marker": "|", "size": 60}),
+        "ess_ksd": (0, {"color": REJECTED, "marker": "C0", "size": 40}),
     }
     for key, (column, style) in series.items():
         chosen = options[key]
@@ -112,7 +107,12 @@ def plot_ksd_contributions(
         backend_module.xlim((0.0, 1.05 * float(known.max())), target)
     backend_module.ylim((-0.7, len(labels) - 0.3), target)
     if options["labels"] is not None:
-        backend_module.yticks(list(heights), labels, target, **options["labels"])
+        backend_module.yticks(
+            list(heights),
+            [plain(plot_collection, label) for label in labels],
+            target,
+            **options["labels"],
+        )
     texts = {
         "xlabel": (draw.labelled_x, xlabel),
         "title": (draw.labelled_title, title),
@@ -120,7 +120,9 @@ def plot_ksd_contributions(
     for key, (function, text) in texts.items():
         chosen = options[key]
         if chosen is not None:
-            plot_collection.map(function, key, data=data, text=text, **chosen)
+            plot_collection.map(
+                function, key, data=data, text=plain(plot_collection, text), **chosen
+            )
     return plot_collection
 
 

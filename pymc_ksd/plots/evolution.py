@@ -9,7 +9,14 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.explanations import growth
-from pymc_ksd.plots.options import CHAIN, NEUTRAL, as_dataset, collection_options, visual_options
+from pymc_ksd.plots.options import (
+    CHAIN,
+    NEUTRAL,
+    as_dataset,
+    collection_options,
+    plain,
+    visual_options,
+)
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -109,7 +116,9 @@ def plot_ksd_evolution(
     for key, (function, text) in texts.items():
         chosen = options[key]
         if chosen is not None:
-            plot_collection.map(function, key, data=data, text=text, **chosen)
+            plot_collection.map(
+                function, key, data=data, text=plain(plot_collection, text), **chosen
+            )
     return plot_collection
 
 

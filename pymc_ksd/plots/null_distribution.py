@@ -13,6 +13,7 @@ from pymc_ksd.plots.options import (
     REJECTED,
     as_dataset,
     collection_options,
+    plain,
     visual_options,
 )
 from pymc_ksd.results import conclusion
@@ -137,7 +138,11 @@ def plot_ksd_test(
         plot_collection.map(draw.labelled_x, "xlabel", data=data, text=text, **options["xlabel"])
     if options["title"] is not None:
         plot_collection.map(
-            draw.labelled_title, "title", data=data, text=conclusion(result), **options["title"]
+            draw.labelled_title,
+            "title",
+            data=data,
+            text=plain(plot_collection, conclusion(result)),
+            **options["title"],
         )
     return plot_collection
 

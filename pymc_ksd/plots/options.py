@@ -17,6 +17,7 @@ __all__ = [
     "collection_options",
     "marker_size",
     "one_variable",
+    "plain",
     "visual_options",
 ]
 
@@ -46,6 +47,11 @@ def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Da
         return check
     worst = names[int(np.argmin(check["p_value"].values))]
     return check.sel(variable=variable or worst)
+
+
+def plain(plot_collection: Any, text: str) -> str:
+    """Return text that the backend shows as it is: matplotlib reads dollars as mathematics."""
+    return text.replace("$", r"\$") if plot_collection.backend == "matplotlib" else text
 
 
 def marker_size(plot_collection: Any, area: float) -> float:

@@ -15,6 +15,7 @@ from pymc_ksd.plots.options import (
     collection_options,
     marker_size,
     one_variable,
+    plain,
     visual_options,
 )
 from pymc_ksd.results import conclusion
@@ -97,5 +98,7 @@ def plot_ksd_ppc(
     for key, (function, text) in texts.items():
         chosen = options[key]
         if chosen is not None:
-            plot_collection.map(function, key, data=data, text=text, **chosen)
+            plot_collection.map(
+                function, key, data=data, text=plain(plot_collection, text), **chosen
+            )
     return plot_collection

@@ -15,6 +15,7 @@ from pymc_ksd.plots.options import (
     collection_options,
     marker_size,
     one_variable,
+    plain,
     visual_options,
 )
 from pymc_ksd.results import contribution_name
@@ -133,9 +134,11 @@ def plot_ksd_witness(
                 {name: (("plot_axis", "place"), np.stack([view.places, line]))},
                 coords={"plot_axis": ["x", "y"]},
             )
-            size = {"size": marker_size(plot_collection, 20)}
-            style = {"color": colour} | ({"width": 2.5} if key == "witness" else size)
-            plot_collection.map(function, f"{key}_{index}", data=pair, **{**style, **options[key]})
+            look: dict[str, Any] = {"color": colour}
+            look |= (
+                {"width": 2.5} if key == "witness" else {"size": marker_size(plot_collection, 20)}
+            )
+            plot_collection.map(function, f"{key}_{index}", data=pair, **{**look, **options[key]})
     texts = {
         "xlabel": (draw.labelled_x, view.xlabel),
         "ylabel": (draw.labelled_y, view.ylabel),
@@ -144,7 +147,9 @@ def plot_ksd_witness(
     for key_, (function, text) in texts.items():
         chosen = options[key_]
         if chosen is not None:
-            plot_collection.map(function, key_, data=data, text=text, **chosen)
+            plot_collection.map(
+                function, key_, data=data, text=plain(plot_collection, text), **chosen
+            )
     return plot_collection
 
 
