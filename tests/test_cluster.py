@@ -213,8 +213,9 @@ def test_two_workers_share_the_work():
 
 
 INTERRUPTED = """
-import numpy as np, sys
+import numpy as np, signal, sys
 import pymc_ksd
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 score = pymc_ksd.Score.from_callable(lambda x: -x, 5)
 data = np.random.default_rng(0).normal(size=(60_000, 5))
 pymc_ksd.ksd_test(score, data[:2_000], progressbar=False)
