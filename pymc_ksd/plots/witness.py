@@ -230,7 +230,7 @@ def _title(
         return f"Along {what}: no more than data replicated from the model may show"
     line, place = np.unravel_index(int(np.argmax(outside)), lines.shape)
     expected = "larger" if lines[line, place] > 0 else "smaller"
-    return f"Most where {what} is {places[place]:.3g}: the model expects {expected} values there"
+    return f"Most where {what} is {places[place]:.4g}: the model expects {expected} values there"
 
 
 def _exceedance(view: _View) -> float:
