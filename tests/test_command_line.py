@@ -213,7 +213,7 @@ def test_functions_files_beside_and_levels(capsys):
 
 
 @pytest.mark.usefixtures("at")
-@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")  # zarr, of its own format
 def test_zarr_folders_are_read(folder):
     tree = xr.open_datatree(folder / "good.nc", engine="h5netcdf")
     tree.to_zarr(folder / "good.zarr")
