@@ -20,7 +20,7 @@ from rich.console import Console
 
 from pymc_ksd._version import __version__
 from pymc_ksd.report import Report
-from pymc_ksd.reporting import ksd_report
+from pymc_ksd.reporting import LEAST_ALPHA, ksd_report
 
 __all__ = ["load_draws", "load_model", "main"]
 
@@ -138,8 +138,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _level(text: str) -> float:
     value = float(text)
-    if not 0.001 <= value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 0.001 and less than 1, got {text}")
+    if not LEAST_ALPHA <= value < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be at least {LEAST_ALPHA:g} and less than 1, got {text}"
+        )
     return value
 
 

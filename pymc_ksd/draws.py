@@ -20,6 +20,7 @@ from pymc_ksd.score import Score
 __all__ = [
     "Draws",
     "arranged",
+    "check_draws",
     "estimate_autocorrelation_time",
     "holds_draws",
     "posterior_dataset",
@@ -68,6 +69,16 @@ def holds_draws(data: Any) -> bool:
     if isinstance(data, xr.Dataset | xr.DataArray):
         return "draw" in data.dims or _stacked_dim(data) is not None
     return isinstance(data, xr.DataTree) or type(data).__name__ == "InferenceData"
+
+
+def check_draws(data: Any, argument: str) -> None:
+    """Raise an error unless data are a sampler's draws."""
+    if not holds_draws(data):
+        raise TypeError(
+            f"`{argument}` must hold a sampler's draws: a DataTree or InferenceData with a group "
+            "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
+            f"{type(data).__name__}."
+        )
 
 
 def _stacked_dim(data: xr.Dataset | xr.DataArray) -> Any:

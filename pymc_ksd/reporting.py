@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import xarray as xr
 
-from pymc_ksd.draws import holds_draws, posterior_dataset
+from pymc_ksd.draws import check_draws, posterior_dataset
 from pymc_ksd.explanations import Finding
 from pymc_ksd.goodness_of_fit import check_alpha, check_count, ksd_test
 from pymc_ksd.predictive_check import ksd_ppc
@@ -21,10 +20,10 @@ from pymc_ksd.score import compile_score, resolve_model
 from pymc_ksd.summary_table import with_measures
 from pymc_ksd.verdict import all_findings, verdict
 
-__all__ = ["ksd_report"]
+__all__ = ["LEAST_ALPHA", "ksd_report"]
 
 #: The smallest level that 1,000 replicates can reject at.
-_LEAST_ALPHA = 0.001
+LEAST_ALPHA = 0.001
 
 
 def ksd_report(
@@ -95,9 +94,9 @@ def ksd_report(
     True
     """
     check_alpha(alpha)
-    if alpha < _LEAST_ALPHA:
+    if alpha < LEAST_ALPHA:
         raise ValueError(
-            f"`alpha` must be at least {_LEAST_ALPHA:g}, because p-values of 1,000 replicates "
+            f"`alpha` must be at least {LEAST_ALPHA:g}, because p-values of 1,000 replicates "
             f"cannot be smaller, got {alpha:g}."
         )
     max_draws = check_count(max_draws, "max_draws", 100)
@@ -106,12 +105,7 @@ def ksd_report(
     num_draws = max(200, least_draws) if num_draws is None else num_draws
     num_draws = check_count(num_draws, "num_draws", max(2, least_draws))
     model = resolve_model(model)
-    if not holds_draws(idata):
-        raise TypeError(
-            "`idata` must hold a sampler's draws: a DataTree or InferenceData with a group "
-            "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
-            f"{type(idata).__name__}."
-        )
+    check_draws(idata, "idata")
     names = [var_names] if isinstance(var_names, str) else var_names
     posterior = posterior_dataset(idata)
     unknown = [name for name in names or () if posterior is not None and name not in posterior]
@@ -186,13 +180,10 @@ def _thinned(idata: Any, max_draws: int) -> tuple[Any, str]:
     step = -(-n // max_draws)
     if step == 1:
         return idata, ""
-    groups = {"posterior": posterior.isel(draw=slice(None, None, step))}
-    statistics = posterior_dataset(idata, "sample_stats")
-    if statistics is not None and statistics.sizes.get("draw") == posterior.sizes["draw"]:
-        groups["sample_stats"] = statistics.isel(draw=slice(None, None, step))
     return (
-        xr.DataTree.from_dict(groups),
-        f"Of {n:,} draws every {step}th was used. ksd_test(model, idata) uses all of them.",
+        posterior.isel(draw=slice(None, None, step)),
+        f"Of {n:,} draws one in {step} was used, except for ArviZ's diagnostics. "
+        "ksd_test(model, idata) uses all of them.",
     )
 
 

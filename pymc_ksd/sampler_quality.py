@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_ksd.custom_kernels import get_kernel
-from pymc_ksd.draws import Draws, holds_draws, read_draws
+from pymc_ksd.draws import Draws, check_draws, read_draws
 from pymc_ksd.engine import PairSums, evaluate_all_pairs
 from pymc_ksd.goodness_of_fit import (
     check_bandwidth,
@@ -74,12 +74,7 @@ def _measure(
     block_size = None if block_size is None else check_count(block_size, "block_size", 1)
     score = resolve_score(model, None, None, compile_kwargs)
     check_circular(score.circular, base_kernel)
-    if not holds_draws(data):
-        raise TypeError(
-            "`data` must hold a sampler's draws: a DataTree or InferenceData with a group "
-            "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
-            f"{type(data).__name__}."
-        )
+    check_draws(data, "data")
     known = [variable.name for variable in score.variables]
     unknown = [name for name in var_names or () if name not in known]
     if unknown:

@@ -26,35 +26,33 @@ def test_rates_tell_true_from_wrong_models():
 @pytest.mark.slow
 @by_name(TRUE)
 def test_true_models_are_hardly_ever_rejected(case):
-    rates = check_rates(case, 24)
-    assert rates[AUTO].rejections <= 3
-    assert rates[ALONE].rejections <= 3
+    rates = check_rates(case, 40)
+    assert rates[AUTO].rejections <= 5
+    assert rates[ALONE].rejections <= 5
 
 
 SMALL = [case for case in MISFITS if case.n <= 300]
-#: Data sets of each; the page has more.
-N_WRONG = 8
 
 
 @cache
 def found(case):
-    return check_rates(case, N_WRONG)
+    return check_rates(case, 12)
 
 
 @pytest.mark.slow
 def test_wrong_models_are_found_on_average():
-    assert sum(found(case)[AUTO].rejections for case in SMALL) >= 0.8 * N_WRONG * len(SMALL)
+    assert sum(found(case)[AUTO].rejections for case in SMALL) >= 0.8 * 12 * len(SMALL)
 
 
 @pytest.mark.slow
 @by_name(SMALL)
 def test_wrong_models_are_found(case):
     rates = found(case)
-    assert rates[AUTO].rate >= 0.8 - 3 * np.sqrt(0.8 * 0.2 / N_WRONG)
+    assert rates[AUTO].rate >= 0.8 - 3 * np.sqrt(0.8 * 0.2 / 12)
     if "quadratic" in case.data:
-        assert rates[AUTO].rejections > rates[ALONE].rejections + 2
+        assert rates[AUTO].rejections > rates[ALONE].rejections + 3
     for summary in ("mean", "variance"):
-        assert rates[AUTO].rejections >= rates[summary].rejections - 2
+        assert rates[AUTO].rejections >= rates[summary].rejections - 3
 
 
 @pytest.mark.slow

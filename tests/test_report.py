@@ -96,8 +96,8 @@ def test_many_draws_are_thinned_and_the_page_says_so():
     model, draws = regression()
     report = ksd_report(model, draws, max_draws=500, predictive=False)
     assert report.test.attrs["n"] == 500
-    assert "Of 1,000 draws every 2th was used" in report.notes[0]
-    assert "every 2th" in report.to_html()
+    assert "Of 1,000 draws one in 2 was used" in report.notes[0]
+    assert "one in 2 was used" in report.to_html()
 
 
 def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
