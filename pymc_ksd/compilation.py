@@ -15,10 +15,11 @@ from typing import Any
 
 import pytensor
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.link.jax import JAXLinker
 from pytensor.link.vm import VMLinker
 from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
@@ -83,12 +84,22 @@ def inline_inner_graphs(outputs: Sequence[Any]) -> list[Any]:
     )
 
 
+def _usable(mode: Mode) -> Mode:
+    """Return the mode without rewrites after which its linker fails."""
+    if isinstance(mode.linker, JAXLinker):
+        # Diagonals would be taken by positions, of a number that JAX cannot know beforehand.
+        return mode.excluding("extract_diag_lift_pass")
+    return mode
+
+
 def compile_function(
     inputs: Sequence[Any], outputs: Any, compile_kwargs: Mapping[str, Any] | None = None
 ) -> Any:
     """Return a function for a graph, interpreted unless `compile_kwargs` asks for a mode."""
     options = {"mode": interpreted_mode(), "on_unused_input": "ignore", **(compile_kwargs or {})}
     interpreted = options["mode"] is interpreted_mode()
+    if not interpreted:
+        options["mode"] = _usable(get_mode(options["mode"]))
     with without_compiler() if interpreted else nullcontext():
         function = pytensor.function(list(inputs), outputs, **options)
     function.trust_input = True
