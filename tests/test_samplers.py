@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
 
@@ -108,7 +109,8 @@ def variational(method):
 def pathfinder(model):
     import pymc_extras  # here, where its warnings at import are silenced
 
-    with model:
+    # To compile its long graph takes minutes; to run it once does not.
+    with model, pytensor.config.change_flags(mode="FAST_COMPILE"):
         return pymc_extras.fit_pathfinder(
             num_paths=2, num_draws=400, random_seed=3, progressbar=False
         )
