@@ -7,6 +7,7 @@ import pymc
 
 from pymc_ksd._version import __version__
 from pymc_ksd.custom_kernels import General, Radial
+from pymc_ksd.draws import DrawsWarning
 from pymc_ksd.explanations import Explanation, Finding, explain
 from pymc_ksd.goodness_of_fit import ksd_test
 from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
@@ -27,6 +28,7 @@ from pymc_ksd.summary_table import ksd_summary
 __all__ = [
     "IMQ",
     "RBF",
+    "DrawsWarning",
     "Explanation",
     "Finding",
     "General",

@@ -61,10 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        report, reason = _check(options), ""
-        code = REJECTED if report.rejected else FAILED if report.missing else PASSED
-        if code == FAILED:
-            reason = " ".join(report.missing)
+        report, unsaved = _check(options)
+        missing = [*report.missing, *unsaved]
+        code = REJECTED if report.rejected else FAILED if missing else PASSED
+        reason = " ".join(missing if code == FAILED else unsaved)
+        options.report = None if unsaved else options.report
     except _CannotRun as problem:
         report, code, reason = None, FAILED, str(problem)
     except KeyboardInterrupt:
@@ -145,7 +146,8 @@ def _level(text: str) -> float:
     return value
 
 
-def _check(options: argparse.Namespace) -> Report:
+def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
+    """Return the report, and why its page was not written, if so."""
     page = Path(options.report) if options.report else None
     if page is not None and (page.is_dir() or not os.access(page.parent, os.W_OK)):
         raise _CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
@@ -163,9 +165,13 @@ def _check(options: argparse.Namespace) -> Report:
             random_seed=options.seed,
             progressbar=sys.stderr.isatty(),
         )
+        unsaved = []
         if page is not None:
-            report.save(page)
-    return report
+            try:
+                report.save(page)
+            except Exception as problem:  # of a plot or of the disk: what was found stays found
+                unsaved.append(f"{page} was not written: {type(problem).__name__}: {problem}")
+    return report, unsaved
 
 
 def load_model(place: str) -> pm.Model:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.draws import posterior_dataset
+from pymc_ksd.draws import posterior_dataset, with_numbers
 from pymc_ksd.explanations import Finding
 
 __all__ = ["arviz_findings"]
@@ -35,6 +35,7 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
     """
     posterior = posterior_dataset(data)
     assert posterior is not None  # whoever calls has tested these draws
+    posterior = with_numbers(posterior)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if n_draws < 4:
         return (Finding("unknown", "ArviZ needs at least 4 draws of a chain for its diagnostics."),)

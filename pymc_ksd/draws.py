@@ -19,18 +19,24 @@ from pymc_ksd.score import Score
 
 __all__ = [
     "Draws",
+    "DrawsWarning",
     "arranged",
     "check_draws",
     "estimate_autocorrelation_time",
     "holds_draws",
     "posterior_dataset",
     "read_draws",
+    "with_numbers",
 ]
 
 #: Chains shorter than this cannot tell how correlated their draws are.
 _FEW_DRAWS = 20
 #: Draws on which unconstrained values are held against the posterior they are stored with.
 _COMPARED_DRAWS = 20
+
+
+class DrawsWarning(UserWarning):
+    """Something about draws because of which their test is less sure than it looks."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,11 @@ def posterior_dataset(data: Any, group: str = "posterior") -> xr.Dataset | None:
     return found
 
 
+def with_numbers(posterior: xr.Dataset) -> xr.Dataset:
+    """Return draws without variables that are text or times, of which there are no diagnostics."""
+    return posterior[[name for name, a in posterior.data_vars.items() if a.dtype.kind in "biuf"]]
+
+
 def read_draws(score: Score, data: Any, *, stacklevel: int = 3, is_part: bool = False) -> Draws:
     """Collect a sampler's draws of every variable and bring them to unconstrained coordinates.
 
@@ -158,7 +169,7 @@ def read_draws(score: Score, data: Any, *, stacklevel: int = 3, is_part: bool = 
         warnings.warn(
             "The unconstrained values stored in `data` are not those of its posterior, which may "
             "have been changed since; the posterior is used.",
-            UserWarning,
+            DrawsWarning,
             stacklevel=stacklevel,
         )
         values = None
@@ -179,7 +190,7 @@ def read_draws(score: Score, data: Any, *, stacklevel: int = 3, is_part: bool = 
         warnings.warn(
             f"Only {n_draws} draws in each chain: with fewer than {_FEW_DRAWS} their correlation "
             "cannot be estimated, and the p-value is not to be trusted.",
-            UserWarning,
+            DrawsWarning,
             stacklevel=stacklevel,
         )
     if n_draws * n_chains < 2 and not is_part:

@@ -15,7 +15,7 @@ from pymc_ksd.results import conclusion, elements, parameter_sizes
 if TYPE_CHECKING:
     from rich.console import Group
 
-__all__ = ["Explanation", "Finding", "explain", "growth", "listed"]
+__all__ = ["Explanation", "Finding", "explain", "growth", "listed", "low_share", "near_the_level"]
 
 Status = Literal["passed", "warning", "rejected", "unknown"]
 
@@ -29,8 +29,10 @@ APPEARANCE: dict[str, tuple[str, str, str]] = {
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
-#: Share of `ess_bulk` below which an `ess_ksd` is called low.
-LOW_SHARE = 0.2
+#: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
+_LOW = 5.0
+#: Share of its level above which a p-value that rejects may well be chance.
+_NEAR = 0.2
 #: Variables that are named.
 _NAMED = 3
 
@@ -171,6 +173,26 @@ def _worth(ess_ksd: float, n: int) -> str:
     return f"{n:,} draws are worth {ess_ksd:,.0f} exact ones"
 
 
+def low_share(count: int) -> float:
+    """Return the share of `ess_bulk` below which the `ess_ksd` of one of several is called low.
+
+    The inverse of `ess_ksd` has exponential tails: with a bound that grows with the logarithm of
+    their number, exact draws of many parameters have a low one as seldom as those of one.
+    """
+    return 1 / (_LOW + float(np.log(max(count, 1))))
+
+
+def near_the_level(p_value: float, alpha: float) -> tuple[str, ...]:
+    """Say that a rejection may be chance, where its p-value is not far below the level."""
+    if not _NEAR * alpha < p_value <= alpha:
+        return ()
+    return (
+        f"The p-value is close to the level, at which {alpha:.2g} of all true ones are rejected by "
+        "chance: repeat it with new draws or data, where there are any, before looking for an "
+        "error.",
+    )
+
+
 def growth(evolution: xr.Dataset) -> tuple[bool, str]:
     """Tell whether the effective sample size has stopped to grow, and say so in words."""
     steps, sizes = evolution["n_draws"].values, evolution["ess_ksd"].values
@@ -197,6 +219,7 @@ def _of_test(result: xr.Dataset) -> Explanation:
         names = _largest_contributions(result)
         if names:
             advice = (f"Most of the discrepancy comes from {names}.", *advice)
+        advice = (*near_the_level(float(result["p_value"]), float(result.attrs["alpha"])), *advice)
     numbers = [
         ("p-value", f"{float(result['p_value']):.3g}", "how often true ones look this bad"),
         (
@@ -230,7 +253,7 @@ def _of_check(check: xr.Dataset) -> Explanation:
         )
         if rejected:
             advice = (
-                *(_MISFITS[name] for name in _misfits(one, strongest)),
+                *_misfits(one, strongest),
                 "plot_ksd_witness shows where the model expects larger or smaller values.",
             )
         findings.append(Finding("rejected" if rejected else "passed", conclusion(one), advice))
@@ -246,13 +269,21 @@ def _of_check(check: xr.Dataset) -> Explanation:
 
 
 def _misfits(check: xr.Dataset, strongest: str) -> list[str]:
-    """Return the comparisons that show a misfit by themselves, the strongest first."""
+    """Say what to do about the comparisons that show a misfit by themselves, strongest first."""
     p_values = dict(
         zip(check["comparison"].values.tolist(), check["comparison_p_value"].values, strict=True)
     )
     alpha = float(check.attrs["alpha"])
     others = [name for name, p in p_values.items() if p <= alpha and name != strongest]
-    return [strongest, *others]
+    columns: dict[str, list[str]] = {}
+    for name in (strongest, *others):
+        # Many columns are compared one by one, each under the name of its kind.
+        kind, _, column = name.partition(": ")
+        columns.setdefault(kind, []).extend([column] if column else [])
+    return [
+        _MISFITS[kind] + (f" It shows most by {listed(names[:_NAMED])}." if names else "")
+        for kind, names in columns.items()
+    ]
 
 
 def _of_evolution(evolution: xr.Dataset) -> Explanation:
@@ -263,16 +294,17 @@ def _of_evolution(evolution: xr.Dataset) -> Explanation:
             "stuck. Compare with draws of NUTS.",
         )
         return Explanation((Finding("warning", f"{text}.", advice),))
-    return Explanation((Finding("passed", f"{text}; more draws are worth more.", ()),))
+    return Explanation((Finding("passed", f"{text}; more draws would be worth more.", ()),))
 
 
 def _of_measures(measures: xr.Dataset) -> Explanation:
     n = int(measures.attrs["n"])
     labels, sizes = parameter_sizes(measures)
+    low = low_share(len(labels))
     behind = [
         (label, own, usual)
         for label, (own, usual) in zip(labels, sizes, strict=True)
-        if own < LOW_SHARE * min(usual, n)
+        if own < low * min(usual, n)
     ]
     numbers = (
         ("ksd", f"{float(measures['ksd']):.3g}", "the discrepancy; no unit, smaller is better"),
@@ -282,10 +314,14 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
     if not behind:
         return Explanation((Finding("passed", headline, ()),), numbers)
     behind.sort(key=lambda row: row[1] / row[2])
-    worst = "; ".join(f"{label} ({own:,.0f} of {usual:,.0f})" for label, own, usual in behind[:3])
+    worst = [
+        f"{label} (worth {own:,.0f} exact draws, by autocorrelation {usual:,.0f})"
+        for label, own, usual in behind[:_NAMED]
+    ]
     advice = (
-        f"Less is known of these than their autocorrelation says, ess_ksd of ess_bulk: {worst}.",
-        "ksd_test tells whether that is more than chance.",
+        f"Draws look biased for {listed(worst)}.",
+        "ksd_test tells whether the draws as a whole differ from the posterior by more than "
+        "chance.",
     )
     return Explanation((Finding("warning", headline, advice),), numbers)
 
@@ -332,8 +368,9 @@ _AFTER_REJECTION: dict[str, tuple[str, ...]] = {
 }
 _AFTER_PASS: dict[str, tuple[str, ...]] = {
     "posterior": (
-        "A score cannot see modes that no chain has visited, nor weights between modes far apart: "
-        "keep looking at R-hat of chains with dispersed starts.",
+        "The test uses gradients of the log-density where there are draws. It cannot see modes "
+        "that no chain has visited, nor how much weight modes far apart have: keep looking at "
+        "R-hat of chains with dispersed starts.",
     ),
     "predictive": ("No evidence against a model is not evidence for it; more new data tell more.",),
     "data": (

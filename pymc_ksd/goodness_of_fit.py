@@ -14,7 +14,13 @@ from numpy.typing import ArrayLike
 from pymc_ksd.birth_death import BirthDeathKernel
 from pymc_ksd.custom_kernels import get_kernel
 from pymc_ksd.draw_stream import DrawStream, ScaledStream, is_large
-from pymc_ksd.draws import Draws, estimate_autocorrelation_time, holds_draws, read_draws
+from pymc_ksd.draws import (
+    Draws,
+    DrawsWarning,
+    estimate_autocorrelation_time,
+    holds_draws,
+    read_draws,
+)
 from pymc_ksd.kernels import Kernel, positive_number
 from pymc_ksd.nulls import NULLS
 from pymc_ksd.points import (
@@ -217,7 +223,7 @@ def ksd_test(
         warnings.warn(
             f"`statistic` {statistic!r} with the normal null takes the draws as independent: thin "
             "them first, or use the statistic 'v' and the null 'wild'.",
-            UserWarning,
+            DrawsWarning,
             stacklevel=2,
         )
     seed, rng = generator(random_seed)

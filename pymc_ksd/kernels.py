@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 __all__ = ["IMQ", "RBF", "Kernel", "Matern52", "SumKernel"]
 
@@ -99,11 +102,29 @@ class Kernel:
         """The kernel as a function of the distance r, or of two points, in one line of text."""
         return "k(x, y)"
 
+    @property
+    def meaning(self) -> str:
+        """The formula, and what the letters in it stand for."""
+        return ", ".join([self.formula, *self._letters])
+
+    @property
+    def _letters(self) -> tuple[str, ...]:
+        letters = ["r = |x − y|"] if self.radial else []
+        if self.bandwidth is not None:
+            letters.append(f"h = {self.bandwidth:g}")
+        elif self.takes_bandwidth:
+            letters.append("h chosen by the test")
+        return tuple(letters)
+
     def _repr_html_(self) -> str:
         """Return the kernel with its formula for a notebook."""
-        bandwidth = "h chosen by the test" if self.bandwidth is None else f"h = {self.bandwidth:g}"
-        distance = f", r = |x − y|, {bandwidth}" if self.radial else ""
-        return f"<code>{escape(repr(self))}</code> &nbsp; {escape(self.formula + distance)}"
+        return f"<code>{escape(repr(self))}</code> &nbsp; {escape(self.meaning)}"
+
+    def __rich__(self) -> Text:
+        """Return the kernel with its formula for a ``rich`` console."""
+        from rich.text import Text
+
+        return Text.assemble((repr(self), "bold"), "  ", self.meaning)
 
 
 class RBF(Kernel):
@@ -320,6 +341,17 @@ class SumKernel(Kernel):
         """The terms' formulas, added up."""
         return " + ".join(
             kernel.formula if weight == 1 else f"{weight:g} · {kernel.formula}"
+            for weight, kernel in self.terms
+        )
+
+    @property
+    def meaning(self) -> str:
+        """The formula, or that of every term where bandwidths differ."""
+        letters = {kernel._letters for _, kernel in self.terms}
+        if len(letters) == 1:
+            return ", ".join([self.formula, *letters.pop()])
+        return "; plus ".join(
+            kernel.meaning if weight == 1 else f"{weight:g} · {kernel.meaning}"
             for weight, kernel in self.terms
         )
 

@@ -8,6 +8,7 @@ The discrepancy :math:`T(y, \theta_s)` is a U-statistic of the Stein kernel of t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 from pymc_ksd.birth_death import BirthDeathKernel
 from pymc_ksd.covariates import Comparison, find_comparisons
 from pymc_ksd.custom_kernels import get_kernel
+from pymc_ksd.draws import DrawsWarning
 from pymc_ksd.engine import evaluate_conditional
 from pymc_ksd.fitted_density import FittedDensity, fitted_density, observed_variables
 from pymc_ksd.goodness_of_fit import (
@@ -39,7 +41,7 @@ from pymc_ksd.score import resolve_model
 from pymc_ksd.stein import SteinKernel
 from pymc_ksd.witness import LEVELS, Samples, covariate_curve, outcome_curve
 
-__all__ = ["ksd_ppc"]
+__all__ = ["ksd_ppc", "least_draws"]
 
 #: Numbers that samples evaluated together may have.
 _NUMBERS = 25_000_000
@@ -88,7 +90,7 @@ def ksd_ppc(
         ``pm.Data``, or, by the names of observed variables, one of these for each. None compares
         residuals alone.
     num_draws : int, default 200
-        Number of draws of the posterior, chosen at random.
+        Number of draws of the posterior, chosen at random; all, if there are fewer.
     sample_dims : str or sequence of str, optional
         Dims of an observed variable that count observations, by default its first axis.
     kernel : str, Kernel or callable, default "rbf"
@@ -167,7 +169,7 @@ def ksd_ppc(
     seed, rng = generator(random_seed)
     # Every variable is checked with the same draws.
     draws_seed = int(rng.integers(2**32))
-    checks = []
+    checks: list[xr.Dataset] = []
     for rv in observed_variables(model, var_names):
         density = fitted_density(model, rv, sample_dims, compile_kwargs)
         check_circular(density.circular, base_kernel)
@@ -175,6 +177,13 @@ def ksd_ppc(
         given = given_values(model, density.given, idata, num_draws, draws_rng)
         if len(given) < 2:
             raise ValueError(f"`idata` must have at least 2 draws, got {len(given)}.")
+        if not checks and 1 / (1 + len(given)) > alpha:
+            warnings.warn(
+                f"With {len(given)} draws no p-value is below 1/{len(given) + 1}, so that no model "
+                f"can be rejected at level {alpha:g}: take {least_draws(alpha):,} or more.",
+                DrawsWarning,
+                stacklevel=2,
+            )
         stein = (BirthDeathKernel if density.discrete else SteinKernel)(base_kernel, compile_kwargs)
         comparisons = find_comparisons(model, density, given, covariates)
         checks.append(
@@ -195,6 +204,12 @@ def ksd_ppc(
     ]
     settings = {"conclusion": " ".join(told), **settings}
     return _together(checks).assign_attrs(attributes(settings))
+
+
+def least_draws(alpha: float) -> int:
+    """Return the number of draws below which no data can be rejected at a level."""
+    # The sum has rounding errors: 1/0.05 may be slightly more than 20.
+    return int(np.ceil(1 / alpha - 1e-9)) - 1
 
 
 def _check(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_ksd.explanations import APPEARANCE, LOW_SHARE, Explanation, Finding
+from pymc_ksd.explanations import APPEARANCE, Explanation, Finding, low_share
 from pymc_ksd.plots import (
     plot_ksd_contributions,
     plot_ksd_evolution,
@@ -201,10 +201,12 @@ class Report:
             ]
             sections.append(Section("Are the draws right?", "".join(pictures)))
         if self.summary is not None:
-            low = self.summary["ess_ksd"] < LOW_SHARE * self.summary["ess_bulk"].astype(float)
+            share = low_share(len(self.summary))
+            low = self.summary["ess_ksd"] < share * self.summary["ess_bulk"].astype(float)
             text = paragraph(
                 "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that "
-                "would be as close (ess_ksd). Coloured rows: ess_ksd below a fifth of ess_bulk."
+                "would be as close (ess_ksd). Coloured rows: ess_ksd below "
+                f"{share:.0%} of ess_bulk, which is hardly chance in any of so many rows."
             )
             shown = self.summary[_ordered(list(self.summary.columns))]
             sections.append(Section("Parameters", text + table(shown, list(low))))
@@ -219,8 +221,8 @@ class Report:
                     ),
                     (
                         plot_ksd_witness,
-                        f"Where the model and {name} disagree; data replicated from the model "
-                        "stay in the band.",
+                        f"Where the model and {name} disagree: of data replicated from the model, "
+                        "95 % stay in the band everywhere.",
                     ),
                 ):
                     collection = plot(self.check, variable=name, backend="matplotlib")

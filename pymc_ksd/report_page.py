@@ -62,6 +62,7 @@ text-align:right;white-space:nowrap}
 .pymc-ksd-report figure,.pymc-ksd-report .finding,.pymc-ksd-report tr{break-inside:avoid}
 .pymc-ksd-report h2{break-after:avoid}.pymc-ksd-report .scroll{overflow:visible}
 .pymc-ksd-report table{font-size:.7rem}
+.pymc-ksd-report details::details-content{content-visibility:visible;block-size:auto}
 .pymc-ksd-report .verdict,.pymc-ksd-report .status,.pymc-ksd-report tr.low *{
 print-color-adjust:exact}}
 """

@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pymc as pm
 
-from pymc_ksd.draws import check_draws, posterior_dataset
+from pymc_ksd.draws import DrawsWarning, check_draws, posterior_dataset
 from pymc_ksd.explanations import Finding
 from pymc_ksd.goodness_of_fit import check_alpha, check_count, ksd_test
-from pymc_ksd.predictive_check import ksd_ppc
+from pymc_ksd.predictive_check import ksd_ppc, least_draws
 from pymc_ksd.report import Report
 from pymc_ksd.results import attributes
 from pymc_ksd.sampler_quality import ksd, ksd_evolution
@@ -24,6 +23,8 @@ __all__ = ["LEAST_ALPHA", "ksd_report"]
 
 #: The smallest level that 1,000 replicates can reject at.
 LEAST_ALPHA = 0.001
+#: Errors that say why a part of the report cannot be had.
+_REASONS = (ValueError, TypeError, NotImplementedError)
 
 
 def ksd_report(
@@ -31,7 +32,7 @@ def ksd_report(
     idata: Any = None,
     *,
     var_names: str | Sequence[str] | None = None,
-    predictive: bool = True,
+    predictive: bool | None = None,
     alpha: float = 0.05,
     num_draws: int | None = None,
     max_draws: int = 20_000,
@@ -51,8 +52,8 @@ def ksd_report(
         A sampler's draws of the posterior.
     var_names : str or sequence of str, optional
         Rows of the summary table, all by default. Tests are always those of the whole posterior.
-    predictive : bool, default True
-        Check with :func:`ksd_ppc` whether the model explains its data.
+    predictive : bool, optional
+        Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     alpha : float, default 0.05
         Level of each test, at least 0.001: p-values of 1,000 replicates cannot be smaller.
     num_draws : int, optional
@@ -100,14 +101,15 @@ def ksd_report(
             f"cannot be smaller, got {alpha:g}."
         )
     max_draws = check_count(max_draws, "max_draws", 100)
-    # Fewer draws could not reject whatever the data.
-    least_draws = int(np.ceil(1 / alpha)) - 1
-    num_draws = max(200, least_draws) if num_draws is None else num_draws
-    num_draws = check_count(num_draws, "num_draws", max(2, least_draws))
+    least = max(2, least_draws(alpha))
+    num_draws = max(200, least) if num_draws is None else num_draws
+    num_draws = check_count(num_draws, "num_draws", least)
     model = resolve_model(model)
     check_draws(idata, "idata")
     names = [var_names] if isinstance(var_names, str) else var_names
     posterior = posterior_dataset(idata)
+    if names is not None and not len(names):
+        raise ValueError("`var_names` must name at least one variable of `idata`, got none.")
     unknown = [name for name in names or () if posterior is not None and name not in posterior]
     if unknown:
         raise ValueError(f"`var_names` must name variables of `idata`, got {', '.join(unknown)}.")
@@ -120,19 +122,25 @@ def ksd_report(
         problems: list[Exception] = []
         shared = {"random_seed": random_seed, "progressbar": progressbar, "client": client}
         test = measures = evolution = summary = check = None
+        unchecked = False
         try:
             score = compile_score(model, compile_kwargs=compile_kwargs)
             test = ksd_test(score, draws, alpha=alpha, **shared)
             shared["random_seed"] = 0 if random_seed is None else random_seed
             measures = ksd(score, draws, **shared)
             evolution = ksd_evolution(score, draws, **shared)
-            summary = with_measures(measures, draws, names)
-        except (ValueError, TypeError, NotImplementedError) as error:
+        except _REASONS as error:
             test = None
             problems.append(error)
             missing.append(f"The draws were not tested: {error}")
-        if predictive and model.observed_RVs:
+        if measures is not None:
             try:
+                summary = with_measures(measures, draws, names)
+            except _REASONS as error:
+                missing.append(f"There is no summary table: {error}")
+        if predictive or (predictive is None and model.observed_RVs):
+            try:
+                _check_possible(model, posterior, least, alpha)
                 check = ksd_ppc(
                     model,
                     idata,
@@ -142,23 +150,31 @@ def ksd_report(
                     progressbar=progressbar,
                     compile_kwargs=compile_kwargs,
                 )
-            except (ValueError, TypeError, NotImplementedError) as error:
+            except _REASONS as error:
                 problems.append(error)
+                unchecked = True
                 missing.append(f"The model was not checked against its data: {error}")
-        elif predictive:
+        elif predictive is None:
             notes.append("The model has no observed data to be checked against.")
     if test is None and check is None:
         raise problems[0]
     findings = all_findings(test, measures, evolution, check, idata)
-    told = dict.fromkeys(str(warning.message) for warning in caught if _is_ours(warning))
+    told = dict.fromkeys(
+        str(warning.message) for warning in caught if issubclass(warning.category, DrawsWarning)
+    )
     findings += [Finding("warning", message) for message in told]
+    for warning in caught:
+        if not issubclass(warning.category, DrawsWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
     settings = {"alpha": float(alpha), "seed": random_seed}
     if test is not None:
         settings |= {"draws": int(test.attrs["n"]), "chains": int(test.attrs["n_chains"])}
         settings |= {name: test.attrs[name] for name in ("kernel", "scale", "null")}
     return Report(
         title or f"Report on {model.name or 'a fitted model'}",
-        verdict(test, check, findings, unchecked=bool(missing) and check is None),
+        verdict(test, check, findings, unchecked=unchecked),
         tuple(findings),
         test,
         measures,
@@ -182,11 +198,17 @@ def _thinned(idata: Any, max_draws: int) -> tuple[Any, str]:
         return idata, ""
     return (
         posterior.isel(draw=slice(None, None, step)),
-        f"Of {n:,} draws one in {step} was used, except for ArviZ's diagnostics. "
+        f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
         "ksd_test(model, idata) uses all of them.",
     )
 
 
-def _is_ours(warning: warnings.WarningMessage) -> bool:
-    """Whether a warning is about the user's model or draws."""
-    return issubclass(warning.category, UserWarning) and "BLAS" not in str(warning.message)
+def _check_possible(model: pm.Model, posterior: Any, least: int, alpha: float) -> None:
+    """Refuse a predictive check that could not reject whatever the data."""
+    if not model.observed_RVs:
+        raise ValueError("it has no observed data.")
+    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
+        return  # the check says what is wrong
+    n = posterior.sizes["chain"] * posterior.sizes["draw"]
+    if n < least:
+        raise ValueError(f"{n} draws cannot reject at level {alpha:g}; it takes {least:,} or more.")

@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.draws import posterior_dataset
+from pymc_ksd.draws import posterior_dataset, with_numbers
 from pymc_ksd.kernels import Kernel
 from pymc_ksd.results import contribution_name, elements
 from pymc_ksd.sampler_quality import ksd
@@ -121,6 +121,7 @@ def with_measures(
         (name,) = (name for name in measures if "diagnostic" in measures[name].dims)
         posterior = posterior.rename({next(iter(posterior.data_vars)): name})
     names = [var_names] if isinstance(var_names, str) else var_names
+    posterior = with_numbers(posterior)
     table = az.summary(posterior, var_names=names, **summary_kwargs)
     round_to = summary_kwargs.get("round_to")
     for column, digits in _DIGITS.items():

@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_ksd.convergence import arviz_findings
 from pymc_ksd.draws import posterior_dataset
-from pymc_ksd.explanations import Finding, explain, listed
+from pymc_ksd.explanations import Finding, explain, listed, near_the_level
 
 __all__ = ["all_findings", "by_variable", "verdict"]
 
@@ -68,13 +68,16 @@ def verdict(
             "The model may explain its data; the draws could not be tested.",
             ("See below why, and look at ArviZ's diagnostics.",),
         )
-    if float(test["p_value"]) <= float(test.attrs["alpha"]):
+    p_value, alpha = float(test["p_value"]), float(test.attrs["alpha"])
+    if p_value <= alpha:
         others = f"; {misfit}, as far as these draws can tell" if wrong else ""
+        target = "model" if test.attrs["target"] == "prior" else "posterior"
+        chance = near_the_level(p_value, alpha)
         return Finding(
             "rejected",
-            f"Do not use these draws yet: they do not come from the "
-            f"{'model' if test.attrs['target'] == 'prior' else 'posterior'}{others}.",
-            ("Mend the sampling first, then look at the model again.",),
+            f"Do not use these draws yet: they do not come from the {target}, says the test "
+            f"(p = {p_value:.2g}){others}.",
+            (*chance, "Mend the sampling first, then look at the model again."),
         )
     if wrong:
         return Finding(

@@ -33,8 +33,9 @@ Samples = tuple[Sequence[Points], Sequence[Points]]
 LEVELS = {"low": 0.1, "middle": 0.5, "high": 0.9}
 #: Places along the outcome, and along a covariate.
 _OUTCOMES, _POSITIONS = 65, 25
-#: Shares of the replicated curves between which the band lies.
-_BAND = (0.025, 0.975)
+#: Share of the replicated curves that lie in the band from end to end, and the least width of the
+#: band, as a share of its greatest: a few outliers make spreads where there are hardly any points.
+_BAND, _LEAST_WIDTH = 0.95, 0.25
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Curve:
     observed : ndarray of shape (places, ...)
         The witness of the observations, its mean over draws.
     band : ndarray of shape (2, places, ...)
-        Between what bounds that of replicated data lies mostly.
+        Between what bounds 95 % of those of replicated data lie, at all places together.
     """
 
     places: np.ndarray
@@ -65,7 +66,11 @@ def outcome_curve(
     """Return the witness over one-dimensional outcomes."""
     places = np.linspace(*ends, _OUTCOMES)
     weights = np.ones((len(samples[0][0].positions), len(places)))
-    return _summary(places, _evaluate(stein, samples, bandwidths, places, weights))
+
+    def evaluate(points: Points) -> np.ndarray:
+        return evaluate_witness(stein, points, bandwidths, places[:, None], weights)[:, 0]
+
+    return _summary(places, [np.stack([*map(evaluate, draws)]) for draws in samples])
 
 
 def covariate_curve(
@@ -77,8 +82,8 @@ def covariate_curve(
 ) -> Curve:
     """Return the witness of one-dimensional outcomes along a covariate.
 
-    At every place it is shown for three residuals, the observations' own quantiles there: a model
-    that is far off would leave nothing to see at residuals that it expects.
+    At every place it is shown for three residuals, each sample's own quantiles there: a model that
+    is far off would leave nothing to see at residuals that it expects.
 
     Parameters
     ----------
@@ -106,10 +111,15 @@ def covariate_curve(
         known, values = values, np.linspace(low, high, _POSITIONS)
         at = np.interp(values, known, at)
     weights = np.exp(-0.5 * (scaled[:, None] - at[None, :]) ** 2)
-    grid = _quantiles(samples[0][0].positions[:, 0], weights).ravel()
-    curves = _evaluate(stein, samples, bandwidths, grid, np.repeat(weights, len(LEVELS), axis=1))
-    curve = _summary(values, [c.reshape(len(c), len(at), len(LEVELS)) for c in curves])
-    return _of_one_length(curve)
+    repeated = np.repeat(weights, len(LEVELS), axis=1)
+
+    def evaluate(points: Points) -> np.ndarray:
+        grid = _quantiles(points.positions[:, 0], weights).reshape(-1, 1)
+        curve = evaluate_witness(stein, points, bandwidths, grid, repeated)[:, 0]
+        return curve.reshape(len(at), len(LEVELS))
+
+    curves = [np.stack([*map(evaluate, draws)]) for draws in samples]
+    return _of_one_length(_summary(values, curves))
 
 
 def _quantiles(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -134,23 +144,18 @@ def _of_one_length(curve: Curve) -> Curve:
     )
 
 
-def _evaluate(
-    stein: SteinKernel,
-    samples: Samples,
-    bandwidths: np.ndarray,
-    grid: np.ndarray,
-    weights: np.ndarray,
-) -> list[np.ndarray]:
-    """Return the witness of every sample of observed and of replicated data."""
-    places = grid[:, None]
-    return [
-        np.stack(
-            [evaluate_witness(stein, points, bandwidths, places, weights)[:, 0] for points in draws]
-        )
-        for draws in samples
-    ]
-
-
 def _summary(places: np.ndarray, curves: Sequence[np.ndarray]) -> Curve:
     observed, replicated = curves
-    return Curve(places, observed.mean(axis=0), np.quantile(replicated, _BAND, axis=0))
+    count = len(replicated)
+    spread = replicated.std(axis=0, ddof=1)
+    least = _LEAST_WIDTH * spread.max() or 1.0
+    # How far each curve is from the others, as the observed one is from all of them.
+    furthest = []
+    for index in range(count):
+        others = np.delete(replicated, index, axis=0)
+        distance = np.abs(replicated[index] - others.mean(axis=0))
+        furthest.append(np.max(distance / np.maximum(others.std(axis=0, ddof=1), least)))
+    rank = min(int(np.ceil(_BAND * (count + 1))), count)
+    width = np.sort(furthest)[rank - 1] * np.maximum(spread, least)
+    centre = replicated.mean(axis=0)
+    return Curve(places, observed.mean(axis=0), np.stack([centre - width, centre + width]))

@@ -137,7 +137,10 @@ def test_imports_point_one_way(name, path):
             | {"explanations", "convergence", "verdict", "report", "reporting", "command_line"},
         ),
         ("arviz_plots", PLOTS),
-        ("rich", {"progress", "explanations", "report", "command_line", "demonstration"}),
+        (
+            "rich",
+            {"progress", "kernels", "explanations", "report", "command_line", "demonstration"},
+        ),
     ],
 )
 def test_libraries_stay_in_their_rooms(library, allowed):

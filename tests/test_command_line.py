@@ -55,8 +55,8 @@ if __name__ == "__main__":
 """
 
 
-def draws(path, shift=0.0, name="mu", gap=False):
-    values = np.random.default_rng(0).normal(shift, 1 / np.sqrt(50.01), size=(4, 250))
+def draws(path, shift=0.0, name="mu", gap=False, sd=50.01**-0.5):
+    values = np.random.default_rng(0).normal(shift, sd, size=(4, 250))
     if gap:
         values[1, 7] = np.nan
     posterior = xr.Dataset({name: (("chain", "draw"), values)})
@@ -75,6 +75,7 @@ def folder(tmp_path_factory):
     draws(folder / "wrong.nc", shift=0.5)
     draws(folder / "gaps.nc", gap=True)
     draws(folder / "other.nc", name="nu")
+    draws(folder / "prior.nc", sd=10.0)
     (folder / "broken.nc").write_bytes(b"no file of numbers")
     empty = xr.DataTree.from_dict({"prior": xr.Dataset({"mu": ("draw", np.zeros(3))})})
     empty.to_netcdf(folder / "empty.nc", engine="h5netcdf")
@@ -187,11 +188,26 @@ def at(folder, monkeypatch):
         (["model.py", "good.nc", "--report", "."], "--report cannot be written"),
         (["model.py:leave", "good.nc"], "model.py failed with SystemExit"),
         (["model.py", "gaps.nc", "--ppc"], "The draws were not tested"),
+        (["model.py:build", "prior.nc", "--ppc"], "it has no observed data"),
     ],
 )
 def test_reasons(arguments, reason, capsys):
     assert main(["check", *arguments]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(("file", "code"), [("wrong.nc", 1), ("good.nc", 2)])
+def test_a_page_that_cannot_be_drawn_loses_nothing(file, code, capsys, monkeypatch):
+    def broken(self, path):
+        raise RuntimeError("no picture")
+
+    monkeypatch.setattr("pymc_ksd.report.Report.save", broken)
+    assert main(["check", "model.py", file, "--report", "out.html"]) == code
+    printed = capsys.readouterr()
+    assert "out.html was not written: RuntimeError: no picture" in printed.err
+    assert "posterior" in printed.out
+    assert "Report: out.html" not in printed.out
 
 
 @pytest.mark.usefixtures("at")

@@ -8,11 +8,12 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-import pymc_ksd
-from pymc_ksd import explain, ksd, ksd_evolution, ksd_ppc, ksd_test
+from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_ppc, ksd_test
 from pymc_ksd.convergence import arviz_findings
+from pymc_ksd.explanations import low_share
+from pymc_ksd.results import parameter_sizes
 
-STANDARD = pymc_ksd.Score.from_callable(lambda x: -x, dim=2)
+STANDARD = Score.from_callable(lambda x: -x, dim=2)
 
 
 def draws_of(values, **groups):
@@ -98,6 +99,44 @@ def test_checks_of_several_variables_start_with_the_misfit(checked):
     assert "lenient" in words.findings[1].advice[0]
 
 
+def test_many_inputs_are_compared_one_by_one_and_named():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(150, 5))
+    with pm.Model() as model:
+        slopes = pm.Normal("slopes", shape=5)
+        pm.Normal("y", x @ slopes, 1.0, observed=3 * x[:, 2] ** 2 + rng.normal(size=150))
+    draws = xr.Dataset({"slopes": (("chain", "draw", "k"), 0.1 * rng.normal(size=(2, 30, 5)))})
+    check = ksd_ppc(model, draws, num_draws=40, random_seed=0)
+    assert sum(str(name).startswith("inputs: ") for name in check["comparison"].values) == 5
+    words = explain(check)
+    assert words.status == "rejected"
+    advice = "\n".join(words.findings[0].advice)
+    assert advice.count("The misfit changes with the inputs") == 1
+    assert "[2]" in advice
+
+
+def test_a_p_value_near_the_level_may_be_chance(rng):
+    result = ksd_test(STANDARD, rng.normal(size=(100, 2)), random_seed=0)
+    advice = {
+        p: "\n".join(explain(result.assign(p_value=p)).findings[0].advice)
+        for p in (0.001, 0.04, 0.3)
+    }
+    assert ["by chance" in text for text in advice.values()] == [False, True, False]
+
+
+def test_exact_draws_of_many_parameters_are_not_called_biased(rng):
+    """One parameter in hundreds has an `ess_ksd` below a fifth of `ess_bulk` by chance."""
+    score = Score.from_callable(lambda x: -x, dim=50)
+    low = []
+    for _ in range(6):
+        measures = ksd(score, draws_of(rng.normal(size=(4, 100, 50))))
+        low += [own / usual for own, usual in parameter_sizes(measures)[1]]
+        assert explain(measures).status == "passed"
+    assert min(low) < 0.25
+    shares = [low_share(count) for count in (1, 10, 100)]
+    np.testing.assert_allclose(shares, [1 / 5, 1 / (5 + np.log(10)), 1 / (5 + np.log(100))])
+
+
 def test_results_that_come_back_from_a_file_can_be_explained(tmp_path, rng):
     result = ksd_test(STANDARD, rng.normal(size=(100, 2)), random_seed=0)
     result.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
@@ -161,20 +200,3 @@ def test_arviz_says_what_it_cannot_know(rng):
     assert single.status == "unknown"
     (few,) = arviz_findings(draws_of(rng.normal(size=(4, 3, 2))))
     assert "at least 4 draws" in few.headline
-
-
-# Kernels
-
-
-@pytest.mark.parametrize(
-    ("kernel", "expected"),
-    [
-        (pymc_ksd.RBF(), "exp(−r² / 2h²), r = |x − y|, h chosen by the test"),
-        (pymc_ksd.IMQ(beta=-0.3, bandwidth=2), "(1 + r² / h²)^-0.3, r = |x − y|, h = 2"),
-        (pymc_ksd.Matern52(), "(1 + a + a²/3) exp(−a), a = √5 r/h"),
-        (pymc_ksd.RBF() + 0.5 * pymc_ksd.IMQ(), "exp(−r² / 2h²) + 0.5 · (1 + r² / h²)^-0.5"),
-        (pymc_ksd.General(lambda x, y: (x * y).sum(), name="a<b"), "a&lt;b(x, y)"),
-    ],
-)
-def test_kernels_show_their_formula(kernel, expected):
-    assert expected in kernel._repr_html_()

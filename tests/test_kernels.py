@@ -1,7 +1,11 @@
+import io
+from html import escape
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from rich.console import Console
 
 from pymc_ksd import IMQ, RBF, General, Kernel, Matern52, Radial
 from pymc_ksd.compilation import compile_function
@@ -84,6 +88,37 @@ def test_general_kernel_must_return_a_scalar():
     x = pt.dvector()
     with pytest.raises(ValueError, match=r"'product' must return a scalar .* got 1 dimension"):
         kernel.expression(x, x, [])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "meaning"),
+    [
+        (RBF(), "exp(−r² / 2h²), r = |x − y|, h chosen by the test"),
+        (IMQ(-0.3, bandwidth=2), "(1 + r² / h²)^-0.3, r = |x − y|, h = 2"),
+        (
+            Matern52(),
+            "(1 + a + a²/3) exp(−a), a = √5 r/h, r = |x − y|, h chosen by the test",
+        ),
+        (
+            RBF() + 0.5 * IMQ(),
+            "exp(−r² / 2h²) + 0.5 · (1 + r² / h²)^-0.5, r = |x − y|, h chosen by the test",
+        ),
+        (
+            RBF(bandwidth=1) + 0.5 * RBF(),
+            "exp(−r² / 2h²), r = |x − y|, h = 1; plus 0.5 · "
+            "exp(−r² / 2h²), r = |x − y|, h chosen by the test",
+        ),
+        (Radial(lambda r2: pt.exp(-r2), name="own"), "own(r²), r = |x − y|"),
+        (General(lambda x, y: pt.dot(x, y), name="<i>"), "<i>(x, y)"),
+    ],
+    ids=str,
+)
+def test_kernels_show_their_formula_and_bandwidth(kernel, meaning):
+    assert kernel.meaning == meaning
+    assert kernel._repr_html_().endswith(escape(meaning))
+    console = Console(file=io.StringIO(), width=300)
+    console.print(kernel)
+    assert console.file.getvalue().rstrip() == f"{kernel!r}  {meaning}"
 
 
 def test_get_kernel_accepts_names_objects_and_functions():

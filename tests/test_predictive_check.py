@@ -18,6 +18,9 @@ from pymc_ksd.posterior_given import given_values
 from pymc_ksd.residuals import find_scale
 from pymc_ksd.stein import SteinKernel
 
+#: A few draws are enough for all that is not about p-values.
+pytestmark = pytest.mark.filterwarnings("ignore:With .* draws no p-value is below")
+
 RNG = np.random.default_rng(20)
 X = RNG.uniform(-2, 2, size=60)
 Y = 1 + X + RNG.normal(size=60)
@@ -621,6 +624,16 @@ def test_inputs_follow_the_axes_of_observations():
     posterior = draws(slope=np.ones(5))
     check = pymc_ksd.ksd_ppc(model, posterior, sample_dims=("b", "a"), random_seed=1)
     assert check["y"].dims == ("b", "a")
+
+
+def test_draws_too_few_for_the_level_are_told():
+    model, _, _, _ = table_model(None)
+    with pytest.warns(pymc_ksd.DrawsWarning, match="at level 0.05: take 19 or more"):
+        few = pymc_ksd.ksd_ppc(model, draws(slope=np.ones(18)), sample_dims=("a", "b"))
+    assert few["p_value"] >= 1 / 19
+    pymc_ksd.ksd_ppc(model, draws(slope=np.ones(19)), sample_dims=("a", "b"))
+    with pytest.warns(pymc_ksd.DrawsWarning, match="at level 0.01: take 99 or more"):
+        pymc_ksd.ksd_ppc(model, draws(slope=np.ones(19)), sample_dims=("a", "b"), alpha=0.01)
 
 
 def test_sample_dims_are_explained():

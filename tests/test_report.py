@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from pymc_ksd import ksd_report, ksd_summary, ksd_test
+from pymc_ksd import ksd_ppc, ksd_report, ksd_summary, ksd_test
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -69,8 +70,8 @@ def test_wrong_draws_come_before_a_wrong_model():
     report = ksd_report(model, draws, num_draws=60)
     assert report.rejected
     assert report.verdict.headline == (
-        "Do not use these draws yet: they do not come from the posterior; the model does not "
-        "explain y, as far as these draws can tell."
+        "Do not use these draws yet: they do not come from the posterior, says the test "
+        "(p = 0.001); the model does not explain y, as far as these draws can tell."
     )
 
 
@@ -134,6 +135,51 @@ def test_a_model_that_cannot_be_checked_is_named_in_the_verdict():
     assert "not checked against its data" in report.missing[0]
 
 
+def test_too_few_draws_for_the_level_are_no_pass():
+    """A misfit that nobody could miss, and draws too few to reject anything."""
+    model, draws = regression(curve=3.0)
+    few = draws["posterior"].to_dataset().isel(draw=slice(0, 200))
+    report = ksd_report(model, few, alpha=0.001, progressbar=False)
+    assert report.check is None
+    assert report.verdict.status == "unknown"
+    assert "800 draws cannot reject at level 0.001; it takes 999 or more." in report.missing[0]
+
+
+def test_what_other_libraries_warn_of_is_no_finding(monkeypatch):
+    def noisy(*args, **kwargs):
+        warnings.warn("install something", UserWarning, stacklevel=2)
+        return ksd_ppc(*args, **kwargs)
+
+    monkeypatch.setattr("pymc_ksd.reporting.ksd_ppc", noisy)
+    model, draws = regression()
+    with pytest.warns(UserWarning, match="install something"):
+        report = ksd_report(model, draws, num_draws=60, progressbar=False)
+    assert report.verdict.status == "passed"
+    assert "install" not in str(report)
+
+
+def test_a_table_that_cannot_be_made_does_not_lose_the_test(monkeypatch):
+    def broken(*args, **kwargs):
+        raise TypeError("no table today")
+
+    monkeypatch.setattr("pymc_ksd.reporting.with_measures", broken)
+    model, draws = regression(shift=1.0)
+    report = ksd_report(model, draws, predictive=False, progressbar=False)
+    assert report.rejected
+    assert report.summary is None
+    assert report.missing == ("There is no summary table: no table today",)
+    assert "no table today" in report.to_html()
+
+
+def test_text_among_the_draws_is_left_out(good):
+    model, draws = regression()
+    posterior = draws["posterior"].to_dataset()
+    named = posterior.assign(label=posterior["beta"].isel(term=0).astype(str))
+    report = ksd_report(model, named, predictive=False, progressbar=False)
+    assert report.summary.equals(good.summary)
+    assert report.verdict.status == "passed"
+
+
 def test_divergences_are_counted_before_thinning():
     model, draws = regression()
     diverging = np.zeros((4, 250), dtype=bool)
@@ -171,6 +217,17 @@ def test_draws_of_a_prior_are_called_draws():
     draws = xr.Dataset({"mu": (("chain", "draw"), values)})
     assert "no sign that the draws do not come from the model" in str(ksd_report(model, draws))
     assert "they do not come from the model" in str(ksd_report(model, draws + 1))
+
+
+def test_a_predictive_check_that_was_asked_for_needs_data():
+    with pm.Model() as model:
+        pm.Normal("mu")
+    values = np.random.default_rng(0).normal(size=(4, 500))
+    report = ksd_report(model, xr.Dataset({"mu": (("chain", "draw"), values)}), predictive=True)
+    assert report.verdict.status == "unknown"
+    assert report.missing == (
+        "The model was not checked against its data: it has no observed data.",
+    )
 
 
 def test_a_model_without_data_needs_no_predictive_check(labelled):

@@ -141,6 +141,25 @@ def test_witness_points_at_a_cluster_of_outcomes():
     assert witness[worst] < check["witness_band"].sel(bound="lower").values[worst]
 
 
+@pytest.mark.slow
+def test_the_band_holds_whole_curves():
+    """Of data from the model about 5 % leave the band somewhere."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-2, 2, size=100)
+    with pm.Model() as model:
+        pm.Normal("y", 0.5 * pm.Data("x", x), 1.0, observed=pm.Data("data", np.zeros(100)))
+    left = []
+    for seed in range(200):
+        pm.set_data({"data": 0.5 * x + rng.normal(size=100)}, model=model)
+        check = pymc_ksd.ksd_ppc(model, num_draws=40, random_seed=seed, progressbar=False)
+        for name in ("witness", "covariate_witness"):
+            low, high = check[f"{name}_band"].transpose("bound", ...)
+            left.append(bool(((check[name] < low) | (check[name] > high)).any()))
+    shares = np.mean(np.reshape(left, (-1, 2)), axis=0)
+    # Three standard errors of 200 data sets are 4.6 %.
+    assert ((shares > 0.004) & (shares < 0.096)).all()
+
+
 def test_witness_of_a_true_model_stays_quiet():
     rng = np.random.default_rng(4)
     x = rng.uniform(-3, 3, size=200)

@@ -66,10 +66,10 @@ def plot_ksd_witness(
 
     For outcomes of one dimension the line is the function that the discrepancy has found between
     data and model: where it is above zero the model expects larger values than there are, where it
-    is below zero smaller ones. Data replicated from the model stay in the grey band, nearly always.
-    Along a covariate there are three lines, for low, middle and high residuals: the quantiles 10,
-    50 and 90 % of those nearby. For outcomes of several dimensions the contributions of single
-    observations are shown.
+    is below zero smaller ones. Of data replicated from the model, 95 % stay in the grey band from
+    end to end. Along a covariate there are three lines, for low, middle and high residuals: the
+    quantiles 10, 50 and 90 % of those nearby. For outcomes of several dimensions the contributions
+    of single observations are shown.
 
     Parameters
     ----------
