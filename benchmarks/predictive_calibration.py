@@ -207,7 +207,7 @@ def held_out_table(replications: int, rows: Rows) -> list[str]:
             held_out_rate(case, replications),
             held_out_rate(case, replications, shared=True),
             held_out_rate(case, replications, shared=True, fitted=2_000),
-            held_out_rate(case, replications // 2, shared=True, **exact),
+            held_out_rate(case, 2 * replications, shared=True, **exact),
         ]
 
     lines = [
@@ -248,7 +248,7 @@ def report(replications: int, power_replications: int, rows: Rows) -> str:
             "observation with a draw of its own (what the bootstrap is for), or all with one draw, "
             "as real data that share their parameters. Then the bootstrap is right only if the fit "
             "was to many more data (third column), and the parametric null always (fourth, with 19 "
-            "replicates).",
+            "replicates and twice as many data sets).",
             held_out_table(replications, rows),
         ]
     )
