@@ -8,7 +8,7 @@ from typing import Any
 
 import pymc as pm
 
-from pymc_ksd.draws import DrawsWarning, check_draws, posterior_dataset
+from pymc_ksd.draws import DrawsWarning, check_draws, posterior_dataset, with_numbers
 from pymc_ksd.explanations import Finding
 from pymc_ksd.goodness_of_fit import check_alpha, check_count, ksd_test
 from pymc_ksd.predictive_check import ksd_ppc, least_draws
@@ -110,9 +110,12 @@ def ksd_report(
     posterior = posterior_dataset(idata)
     if names is not None and not len(names):
         raise ValueError("`var_names` must name at least one variable of `idata`, got none.")
-    unknown = [name for name in names or () if posterior is not None and name not in posterior]
+    known = None if posterior is None else with_numbers(posterior)
+    unknown = [name for name in names or () if known is not None and name not in known]
     if unknown:
-        raise ValueError(f"`var_names` must name variables of `idata`, got {', '.join(unknown)}.")
+        raise ValueError(
+            f"`var_names` must name variables of `idata` with numbers, got {', '.join(unknown)}."
+        )
     notes, missing = [], []
     draws, thinned = _thinned(idata, max_draws)
     if thinned:

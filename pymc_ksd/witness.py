@@ -153,8 +153,9 @@ def _summary(places: np.ndarray, curves: Sequence[np.ndarray]) -> Curve:
     furthest = []
     for index in range(count):
         others = np.delete(replicated, index, axis=0)
+        own = others.std(axis=0, ddof=1) if count > 2 else spread
         distance = np.abs(replicated[index] - others.mean(axis=0))
-        furthest.append(np.max(distance / np.maximum(others.std(axis=0, ddof=1), least)))
+        furthest.append(np.max(distance / np.maximum(own, least)))
     rank = min(int(np.ceil(_BAND * (count + 1))), count)
     width = np.sort(furthest)[rank - 1] * np.maximum(spread, least)
     centre = replicated.mean(axis=0)

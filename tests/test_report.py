@@ -178,6 +178,8 @@ def test_text_among_the_draws_is_left_out(good):
     report = ksd_report(model, named, predictive=False, progressbar=False)
     assert report.summary.equals(good.summary)
     assert report.verdict.status == "passed"
+    with pytest.raises(ValueError, match="of `idata` with numbers, got label"):
+        ksd_report(model, named, var_names="label")
 
 
 def test_divergences_are_counted_before_thinning():
