@@ -1,8 +1,9 @@
 """Fitted models with data that they explain, and with data that they do not.
 
-Posteriors are exact or nearly so and cost little: conjugate for normal regression, importance
-resampling around the mode for Poisson and logistic regression, a long Gibbs sampler for the
-hierarchical model. Models are written once and get their data by ``pm.set_data``.
+Posteriors are exact or nearly so and cost little: conjugate for normal regression and for models
+with an effect for every few observations, importance resampling around the mode for Poisson and
+logistic regression, a long Gibbs sampler for the hierarchical model. Models are written once and
+get their data by ``pm.set_data``.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import pymc as pm
 import xarray as xr
 from scipy import special, stats
 
-__all__ = ["MISFITS", "TRUE", "Case", "Fitted"]
+__all__ = ["EFFECTS", "MISFITS", "TRUE", "Case", "Fitted"]
 
 #: Observations in each group of the hierarchical model.
 GROUP = 10
+#: Priors of the effects of binomial and of Poisson outcomes, and trials of the former.
+_BETA, _GAMMA, _TRIALS = (2.0, 3.0), (2.0, 0.5), 10
 
 
 @dataclass(frozen=True)
@@ -250,15 +253,66 @@ def _gibbs(
     return tuple(np.array(column) for column in zip(*kept, strict=True))
 
 
+@cache
+def _effects_model(family: str, n: int, per_effect: int) -> pm.Model:
+    effect = np.arange(n) // per_effect
+    count = n // per_effect
+    with pm.Model() as model:
+        outcome = pm.Data("outcome", np.zeros(n, dtype=float if family == "normal" else np.int64))
+        if family == "normal":
+            theta = pm.Normal("theta", 0, 1, shape=count)
+            pm.Normal("y", theta[effect], 1, observed=outcome)
+        elif family == "binomial":
+            theta = pm.Beta("theta", *_BETA, shape=count)
+            pm.Binomial("y", _TRIALS, theta[effect], observed=outcome)
+        else:
+            theta = pm.Gamma("theta", *_GAMMA, shape=count)
+            pm.Poisson("y", theta[effect], observed=outcome)
+    return model
+
+
+def _effects(family: str) -> Callable[..., Fitted]:
+    """Return a true model with an effect for every few observations, its hyperparameters known."""
+
+    def fit(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fitted:
+        per_effect = int(data.split()[0])
+        shape, size = (n // per_effect, per_effect), (num_draws, n // per_effect)
+        if family == "normal":
+            y = rng.normal(rng.normal(size=(shape[0], 1)), size=shape)
+            precision = 1 + per_effect
+            theta = rng.normal(y.sum(axis=1) / precision, 1 / np.sqrt(precision), size=size)
+        elif family == "binomial":
+            y = rng.binomial(_TRIALS, rng.beta(*_BETA, size=(shape[0], 1)), size=shape)
+            hits = y.sum(axis=1)
+            theta = rng.beta(_BETA[0] + hits, _BETA[1] + _TRIALS * per_effect - hits, size=size)
+        else:
+            y = rng.poisson(rng.gamma(_GAMMA[0], 1 / _GAMMA[1], size=(shape[0], 1)), size=shape)
+            rate = _GAMMA[1] + per_effect
+            theta = rng.gamma(_GAMMA[0] + y.sum(axis=1), 1 / rate, size=size)
+        model = _effects_model(family, n, per_effect)
+        with model:
+            pm.set_data({"outcome": y.ravel()})
+        return Fitted(model, _posterior(theta=theta), y.ravel())
+
+    return fit
+
+
 _FAMILIES: dict[str, Callable[..., Fitted]] = {
     "normal": _normal,
     "Poisson": _poisson,
     "logistic": _logistic,
     "hierarchical": _hierarchical,
+    **{f"{family} effects": _effects(family) for family in ("normal", "binomial", "Poisson")},
 }
 
 #: Models of data that they explain.
-TRUE = [Case(family, "true", 200) for family in _FAMILIES]
+TRUE = [Case(family, "true", 200) for family in ("normal", "Poisson", "logistic", "hierarchical")]
+#: Such models with an effect for every one, two or four observations.
+EFFECTS = [
+    Case(f"{family} effects", f"{size} per effect", 100)
+    for family in ("normal", "binomial", "Poisson")
+    for size in (1, 2, 4)
+]
 #: Models of data that they do not, each with as many observations as the misfit needs.
 MISFITS = [
     Case("normal", "missing quadratic term", 300, True),

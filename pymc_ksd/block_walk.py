@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
-from threading import Lock, RLock
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from pymc_ksd.fused_block import FusedBlock
 from pymc_ksd.stein import SteinKernel
 
 __all__ = [
-    "FUNCTIONS_LOCK",
     "GENERAL_NUMBERS",
     "Block",
     "Functions",
@@ -33,8 +32,6 @@ __all__ = [
 
 #: Rows and columns of a block.
 Block = tuple[slice, slice]
-#: Compiled functions are shared and work for one caller at a time.
-FUNCTIONS_LOCK = RLock()
 #: From this many pairs on machine code is worth the seconds it may take to compile.
 _FUSED_PAIRS = 2_000_000
 #: Points in a block of a radial kernel: its temporaries then fit the processor's caches.

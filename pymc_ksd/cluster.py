@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.block_walk import (
-    FUNCTIONS_LOCK,
     Block,
     is_long,
     number_of_pairs,
     one_thread_for_products,
 )
+from pymc_ksd.compilation import FUNCTIONS_LOCK
 from pymc_ksd.pair_totals import PairWork, Totals
 from pymc_ksd.progress import ProgressBar
 
@@ -145,8 +145,7 @@ def _blocks(n: int, size: int, numbers: np.ndarray) -> list[Block]:
 
 def _totals(work: PairWork, size: int, numbers: np.ndarray) -> Totals:
     """Sum over some blocks: what a task does."""
-    with FUNCTIONS_LOCK:
-        functions = work.functions()
+    functions = work.functions()
     totals = Totals.of(work)
     # Machine code may run in several threads of a worker, functions of graphs may not.
     alone = nullcontext() if functions.fused else FUNCTIONS_LOCK

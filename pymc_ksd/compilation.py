@@ -4,13 +4,18 @@ PyTensor can run a graph without generating any code: every node then calls NumP
 graphs that work on whole arrays this is nearly as fast as compiled code and is ready in a fraction
 of a second, where code generation takes seconds to minutes on a machine that has not compiled the
 same graph before. Nothing else in the package calls ``pytensor.function``.
+
+Neither PyTensor's configuration, which building a function changes for a while, nor a function of
+its making is safe in several threads. :data:`FUNCTIONS_LOCK` is held while anything is built, and
+while functions run that are shared by all callers; functions of one model have a lock of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from functools import cache, reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache, reduce, wraps
+from threading import RLock
 from typing import Any
 
 import pytensor
@@ -26,12 +31,17 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.rewriting.ofg import inline_ofg_node
 
 __all__ = [
+    "FUNCTIONS_LOCK",
     "compile_function",
     "compile_key",
     "inline_inner_graphs",
     "interpreted_mode",
+    "one_at_a_time",
     "without_compiler",
 ]
+
+#: Held while functions are built, and while those run that all callers share.
+FUNCTIONS_LOCK = RLock()
 
 
 @node_rewriter([OpFromGraph])
@@ -68,13 +78,27 @@ def interpreted_mode() -> Mode:
     )
 
 
-def without_compiler() -> Any:
-    """Return a context in which PyTensor evaluates constants and inner graphs without compiling.
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Let PyTensor evaluate constants and inner graphs without compiling.
 
     Constants are folded, and loops and other inner graphs linked, with the C compiler whatever the
     mode of the function they end up in.
     """
-    return pytensor.config.change_flags(cxx="")
+    # The flag is everybody's: two threads at a time could leave it changed for good.
+    with FUNCTIONS_LOCK, pytensor.config.change_flags(cxx=""):
+        yield
+
+
+def one_at_a_time(function: Callable[..., Any], lock: Any) -> Callable[..., Any]:
+    """Return a function that runs in one thread at a time."""
+
+    @wraps(function)
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return function(*args, **kwargs)
+
+    return locked
 
 
 def inline_inner_graphs(outputs: Sequence[Any]) -> list[Any]:
@@ -100,7 +124,7 @@ def compile_function(
     interpreted = options["mode"] is interpreted_mode()
     if not interpreted:
         options["mode"] = _usable(get_mode(options["mode"]))
-    with without_compiler() if interpreted else nullcontext():
+    with FUNCTIONS_LOCK, without_compiler() if interpreted else nullcontext():
         function = pytensor.function(list(inputs), outputs, **options)
     function.trust_input = True
     return function

@@ -7,8 +7,8 @@ over all observations, so only a local comparison shows where they do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,16 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_ksd.fitted_density import FittedDensity, parameter_graphs
 from pymc_ksd.observation_places import Places
 from pymc_ksd.points import median_distance
+from pymc_ksd.posterior_given import Given
 
-__all__ = ["Column", "Comparison", "find_comparisons"]
+__all__ = ["Column", "Comparison", "find_comparisons", "in_bandwidths"]
 
 #: Bandwidth of the kernel in median distances between observations.
 _SHORT = 1 / 3
 #: Distance between different labels in bandwidths: they are not compared at all.
 _LABEL_DISTANCE = 6.0
+#: Points for the median distance between covariates that change from draw to draw.
+_FEW_POINTS = 300
 #: Most columns that are compared by together, and at all unless a user asks for them.
 _MOST_TOGETHER, _MOST = 3, 12
 
@@ -57,30 +60,64 @@ class Column:
         """Return the column in units in which columns can be compared."""
         if self.labels:
             return _LABEL_DISTANCE * self.values
-        return self.values / self.values.std()
+        return self.values / (self.values.std() or 1.0)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Covariates by which observations are compared together; none to compare all with all."""
+    """Covariates by which observations are compared together; none to compare all with all.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in results.
+    columns : list of Column
+        The covariates, or, where they change with the draw, those of one of them.
+    of_draw : callable, optional
+        Returns the columns, in the same order, for the values of the free variables at a draw.
+    """
 
     name: str
     columns: list[Column]
+    of_draw: Callable[[Given], list[Column]] | None = None
 
-    def in_bandwidths(self, rng: np.random.Generator) -> np.ndarray | None:
-        """Return the covariates in bandwidths of their kernel, shape (n, columns)."""
+    @property
+    def changes(self) -> bool:
+        """Whether the covariates are different at every draw."""
+        return self.of_draw is not None
+
+    def at(self, given: Given) -> list[Column]:
+        """Return the covariates at a draw."""
+        return self.columns if self.of_draw is None else self.of_draw(given)
+
+    def in_bandwidths(
+        self, rng: np.random.Generator, given: Sequence[Given]
+    ) -> np.ndarray | list[np.ndarray] | None:
+        """Return the covariates in bandwidths of their kernel, shape (n, columns).
+
+        A list of them, for the given draws, where they change from draw to draw.
+        """
         if not self.columns:
             return None
-        numbers = [column.scaled() for column in self.columns if not column.labels]
-        labels = [column.scaled() for column in self.columns if column.labels]
-        if numbers:
-            table = np.stack(numbers, axis=1)
-            numbers = list((table / (_SHORT * median_distance(table, rng))).T)
-        return np.stack([*numbers, *labels], axis=1)
+        if not self.changes:
+            return in_bandwidths(self.columns, rng)
+        return [in_bandwidths(self.at(values), rng, _FEW_POINTS) for values in given]
+
+
+def in_bandwidths(
+    columns: Sequence[Column], rng: np.random.Generator, most_points: int = 1_000
+) -> np.ndarray:
+    """Return columns in bandwidths of their common kernel, shape (n, columns)."""
+    numbers = [column.scaled() for column in columns if not column.labels]
+    labels = [column.scaled() for column in columns if column.labels]
+    if numbers:
+        table = np.stack(numbers, axis=1)
+        numbers = list((table / (_SHORT * median_distance(table, rng, most_points))).T)
+    return np.stack([*numbers, *labels], axis=1)
 
 
 def find_comparisons(
-    model: pm.Model, density: FittedDensity, given: Sequence[Any], covariates: Any
+    model: pm.Model, density: FittedDensity, given: Sequence[Given], covariates: Any
 ) -> list[Comparison]:
     """Return what observations are compared by: always nothing first, then covariates.
 
@@ -114,16 +151,42 @@ def find_comparisons(
         columns = user_columns(model, covariates, density)
         return found + _grouped("covariates", columns, len(columns))
     inputs = columns_of_inputs(density.rv, places)
-    parameters = [density.parameters(*values) for values in given]
-    columns = []
-    for name in parameters[0]:
-        mean = np.mean([table[name] for table in parameters], axis=0)
-        columns += columns_of_table(name, mean)
+    columns = _parameter_columns(density, given)
     if len(columns) == len(inputs) == 1 and not inputs[0].labels:
         # Where the parameter is a straight line in the only input, it is the same comparison.
         correlation = np.corrcoef(columns[0].values, inputs[0].values)[0, 1]
         columns = columns if abs(correlation) < 1 - 1e-9 else []
-    return found + _grouped("parameters", columns) + _grouped("inputs", inputs)
+    parameters = [
+        replace(comparison, of_draw=_at_draws(density, [c.name for c in comparison.columns]))
+        for comparison in _grouped("parameters", columns)
+    ]
+    return found + parameters + _grouped("inputs", inputs)
+
+
+def _parameter_columns(density: FittedDensity, given: Sequence[Given]) -> list[Column]:
+    """Return the parameters that vary between observations, at one of the draws each."""
+    found: dict[str, Column] = {}
+    for draw in (0, len(given) // 2, len(given) - 1):
+        for name, table in density.parameters(*given[draw]).items():
+            for column in columns_of_table(name, table):
+                found.setdefault(column.name, column)
+    return list(found.values())
+
+
+def _at_draws(density: FittedDensity, names: Sequence[str]) -> Callable[[Given], list[Column]]:
+    """Return a function for parameters at any draw.
+
+    They are those of the draw and not their posterior mean, which has seen the observations.
+    """
+
+    def of_draw(values: Given) -> list[Column]:
+        columns = {}
+        for name, table in density.parameters(*values).items():
+            for column in columns_of_table(name, table, constant=True):
+                columns[column.name] = column
+        return [columns[name] for name in names]
+
+    return of_draw
 
 
 def _grouped(name: str, columns: list[Column], most: int = _MOST) -> list[Comparison]:
@@ -135,15 +198,20 @@ def _grouped(name: str, columns: list[Column], most: int = _MOST) -> list[Compar
     return [Comparison(f"{name}: {column.name}", [column]) for column in columns]
 
 
-def columns_of_table(name: str, values: Any, labels: bool = False) -> list[Column]:
-    """Return the columns of an array with one row for each observation, as far as they vary."""
+def columns_of_table(
+    name: str, values: Any, labels: bool = False, *, constant: bool = False
+) -> list[Column]:
+    """Return the columns of an array with one row for each observation.
+
+    Those that do not vary are left out, unless `constant` ones are wanted too.
+    """
     table = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
     names = [name] if table.shape[1] == 1 else [f"{name}[{i}]" for i in range(table.shape[1])]
     varies = np.ptp(table, axis=0) > 1e-12 * np.abs(table).max(axis=0, initial=0.0)
     return [
         Column(label, column, labels)
         for label, column, moves in zip(names, table.T, varies, strict=True)
-        if moves
+        if moves or constant
     ]
 
 

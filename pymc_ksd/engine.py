@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.block_walk import (
-    FUNCTIONS_LOCK,
     GENERAL_NUMBERS,
     Block,
     Functions,
@@ -26,6 +25,7 @@ from pymc_ksd.block_walk import (
     upper_triangle,
 )
 from pymc_ksd.cluster import active_client, on_cluster
+from pymc_ksd.compilation import FUNCTIONS_LOCK
 from pymc_ksd.pair_totals import PairWork, Totals
 from pymc_ksd.points import Points
 from pymc_ksd.progress import progress_bar
@@ -39,6 +39,9 @@ __all__ = [
     "evaluate_squares",
     "evaluate_witness",
 ]
+
+#: What points are compared by, the same for all draws or different for each.
+Covariates = np.ndarray | list[np.ndarray] | None
 
 
 @dataclass(frozen=True)
@@ -215,11 +218,10 @@ def _checked_client(client: Any, n_points: int) -> Any:
 
 def evaluate_conditional(
     stein: SteinKernel,
-    samples: Sequence[Points],
+    samples: Sequence[Sequence[Points]],
     bandwidths: np.ndarray,
-    covariates: Sequence[np.ndarray | None],
+    covariates: Sequence[Covariates],
     *,
-    rows_of: int = 0,
     block_size: int | None = None,
     progressbar: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -229,15 +231,13 @@ def evaluate_conditional(
     ----------
     stein : SteinKernel
         The Stein kernel.
-    samples : sequence of Points
-        Samples of n points each, with the same covariates.
+    samples : sequence of sequence of Points
+        For every draw, samples of n points each that are compared by the same covariates.
     bandwidths : ndarray
         One bandwidth, or several whose Stein kernels are averaged.
-    covariates : sequence of ndarray of shape (n, columns), or None
-        For each kernel :math:`\exp(-\|c - c'\|^2 / 2)`, the points' covariates; None for the
-        constant 1.
-    rows_of : int, default 0
-        Number of samples, from the first on, whose sums for each point are wanted.
+    covariates : sequence of None, ndarray of shape (n, columns) or list of ndarray
+        For each kernel :math:`\exp(-\|c - c'\|^2 / 2)`, the points' covariates, the same for all
+        draws, or a list with those of each draw; None for the constant 1.
     block_size : int, optional
         Points in a block.
     progressbar : bool, default False
@@ -245,45 +245,86 @@ def evaluate_conditional(
 
     Returns
     -------
-    sums : ndarray of shape (samples, kernels)
+    sums : ndarray of shape (draws, samples, kernels)
         Sums over ordered pairs of different points.
     rows : ndarray of shape (n, kernels)
-        What each point has part in, added up over the first `rows_of` samples.
+        What each point has part in, added up over the first samples of all draws.
     """
-    n, dim = samples[0].positions.shape
+    n, dim = samples[0][0].positions.shape
+    n_samples = sum(map(len, samples))
     sets = parameter_sets(stein, bandwidths)
-    functions = Functions(stein.matrix(fused=is_long(n**2 * len(samples))))
-    size = block_size or default_block_size(stein, functions, n, dim)
-
-    def reduce_block(block: Block) -> tuple[np.ndarray, list[np.ndarray]]:
-        weights = [_covariate_block(c, *block) for c in covariates]
-        sums = np.empty((len(samples), len(covariates)))
-        total = np.zeros([part.stop - part.start for part in block])
-        with functions.borrowed() as function:
-            for index, points in enumerate(samples):
-                inputs = [array[part] for part in block for array in points.arrays]
-                u = np.mean([function(*inputs, *points.constants, *p) for p in sets], axis=0)
-                if block[0] == block[1]:
-                    np.fill_diagonal(u, 0.0)
-                sums[index] = [u.sum() if w is None else np.vdot(w, u) for w in weights]
-                if index < rows_of:
-                    total += u
-        return sums, [total if w is None else w * total for w in weights]
-
-    sums = np.zeros((len(samples), len(covariates)))
-    rows = np.zeros((n, len(covariates)))
+    shape = (len(samples), len(samples[0]), len(covariates))
+    sums, rows = np.zeros(shape), np.zeros((n, len(covariates)))
     with FUNCTIONS_LOCK, progress_bar("Comparing points", n * (n + 1) / 2, progressbar) as bar:
+        functions = Functions(stein.matrix(fused=is_long(n**2 * n_samples)))
+        size = block_size or default_block_size(stein, functions, n, dim)
+
+        def reduce_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+            parts = np.empty(shape)
+            kernels = _CovariateBlocks(covariates, block)
+            with functions.borrowed() as function:
+                for draw, group in enumerate(samples):
+                    kernels.go_to(draw)
+                    for index, points in enumerate(group):
+                        inputs = [array[part] for part in block for array in points.arrays]
+                        u = np.mean(
+                            [function(*inputs, *points.constants, *p) for p in sets], axis=0
+                        )
+                        if block[0] == block[1]:
+                            np.fill_diagonal(u, 0.0)
+                        parts[draw, index] = kernels.sums(u)
+                        if index == 0:
+                            kernels.add(u)
+            return parts, kernels.totals()
+
         threads = functions.count if n > size else 1
         for block, (parts, totals) in in_order(reduce_block, upper_triangle(n, size), threads):
             top, left = block
             sums += (1.0 if top == left else 2.0) * parts
-            for index, total in enumerate(totals if rows_of else []):
-                rows[top, index] += total.sum(axis=1)
-                if top != left:
-                    rows[left, index] += total.sum(axis=0)
+            rows[top] += totals.sum(axis=2).T
+            if top != left:
+                rows[left] += totals.sum(axis=1).T
             bar.advance(number_of_pairs(block))
     _check_finite(sums, stein)
     return sums, rows
+
+
+class _CovariateBlocks:
+    """Kernels of covariates between the points of a block, and sums of u times each of them."""
+
+    def __init__(self, covariates: Sequence[Covariates], block: Block) -> None:
+        self._covariates, self._block = covariates, block
+        self._changing = [index for index, c in enumerate(covariates) if isinstance(c, list)]
+        self._weights = [
+            None if isinstance(c, list) else _covariate_block(c, *block) for c in covariates
+        ]
+        size = [part.stop - part.start for part in block]
+        self._total = np.zeros(size)
+        self._changing_totals = np.zeros((len(self._changing), *size))
+
+    def go_to(self, draw: int) -> None:
+        """Take the covariates of a draw, where they change with it."""
+        for index in self._changing:
+            self._weights[index] = _covariate_block(
+                self._covariates[index][draw],  # type: ignore[index]
+                *self._block,
+            )
+
+    def sums(self, u: np.ndarray) -> list[float]:
+        """Return the sum of u times each kernel."""
+        return [u.sum() if w is None else np.vdot(w, u) for w in self._weights]
+
+    def add(self, u: np.ndarray) -> None:
+        """Add u times each kernel to the totals."""
+        self._total += u
+        for total, index in zip(self._changing_totals, self._changing, strict=True):
+            total += self._weights[index] * u
+
+    def totals(self) -> np.ndarray:
+        """Return the totals, shape (kernels, rows, columns)."""
+        changing = dict(zip(self._changing, self._changing_totals, strict=True))
+        fixed = [self._total if w is None else w * self._total for w in self._weights]
+        return np.stack([changing.get(index, total) for index, total in enumerate(fixed)])
 
 
 def _covariate_block(covariates: np.ndarray | None, rows: slice, columns: slice) -> Any:
@@ -353,11 +394,12 @@ def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray, size: int) ->
 def _coordinates_diagonal(stein: SteinKernel, points: Points, bandwidths: np.ndarray) -> np.ndarray:
     sets = parameter_sets(stein, bandwidths)
     total = np.zeros(points.positions.shape[1])
-    for rows in _chunks(stein, points.positions.shape):
-        inputs = [array[rows] for array in (*points.arrays, *points.coordinate_arrays)]
-        inputs += (*points.coordinate_constants, *points.constants)
-        for parameters in sets:
-            total += stein.own_coordinates()(*inputs, *parameters)
+    with FUNCTIONS_LOCK:
+        for rows in _chunks(stein, points.positions.shape):
+            inputs = [array[rows] for array in (*points.arrays, *points.coordinate_arrays)]
+            inputs += (*points.coordinate_constants, *points.constants)
+            for parameters in sets:
+                total += stein.own_coordinates()(*inputs, *parameters)
     return total / len(sets)
 
 

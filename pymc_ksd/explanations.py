@@ -249,7 +249,7 @@ def _of_check(check: xr.Dataset) -> Explanation:
         strongest = str(one["contributions_of"].item())
         advice: tuple[str, ...] = (
             "A check that uses the data twice is lenient: hold data out and use ksd_test(model, "
-            'new_data, posterior=idata, null="parametric") for a test that is not.',
+            "new_data, posterior=idata) for a test that is not.",
         )
         if rejected:
             advice = (

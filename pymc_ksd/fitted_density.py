@@ -6,7 +6,8 @@ Free variables are inputs of all functions, so nothing is compiled for another d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,12 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, compile_key
+from pymc_ksd.compilation import (
+    FUNCTIONS_LOCK,
+    compile_function,
+    compile_key,
+    one_at_a_time,
+)
 from pymc_ksd.lattice import is_discrete, step_rates
 from pymc_ksd.model_variables import (
     check_observed_logp,
@@ -31,6 +37,8 @@ from pymc_ksd.model_variables import (
 )
 from pymc_ksd.observation_functions import (
     compile_log_probability,
+    compile_quantiles,
+    compile_repeated_sampler,
     compile_sampler,
     compile_score_function,
     compile_unconstrain,
@@ -69,6 +77,12 @@ class FittedDensity:
         Returns the model's own observations, shape (n, *shape).
     simulate : callable
         ``(n, rng, *given)`` draws observations.
+    simulate_many : callable
+        ``(times, rng, *given)`` draws all of the model's own observations several times, shape
+        (times, n, *shape).
+    quantiles : callable, optional
+        ``(shares, *given)`` gives quantiles of the model's own observations, shape
+        (shares, n, *shape), where PyMC knows them.
     unconstrain : callable
         ``(observations, *given)`` maps them to points of shape (n, d).
     log_density : callable
@@ -87,6 +101,8 @@ class FittedDensity:
     places: Places
     data: Callable[[], np.ndarray]
     simulate: Callable[..., np.ndarray]
+    simulate_many: Callable[..., np.ndarray]
+    quantiles: Callable[..., np.ndarray] | None
     unconstrain: Callable[..., np.ndarray]
     log_density: Callable[..., tuple[np.ndarray, np.ndarray | None]]
     parameters: Callable[..., dict[str, np.ndarray]]
@@ -144,12 +160,25 @@ def fitted_density(
         None if dims is None else tuple(dims),
         compile_key(compile_kwargs),
     )
-    kept = _densities.setdefault(model, {})
-    if key not in kept:
-        while len(kept) >= _MAX_KEPT:
-            kept.pop(next(iter(kept)))
-        kept[key] = _build(model, rv, dims, compile_kwargs)
-    return kept[key]
+    with FUNCTIONS_LOCK:
+        kept = _densities.setdefault(model, {})
+        if key not in kept:
+            while len(kept) >= _MAX_KEPT:
+                kept.pop(next(iter(kept)))
+            kept[key] = _locked(_build(model, rv, dims, compile_kwargs))
+        return kept[key]
+
+
+def _locked(density: FittedDensity) -> FittedDensity:
+    """Return a density whose functions run in one thread at a time."""
+    lock = RLock()
+    members: dict[str, Any] = {
+        field.name: getattr(density, field.name) for field in fields(density)
+    }
+    for name, member in members.items():
+        if callable(member):
+            members[name] = one_at_a_time(member, lock)
+    return FittedDensity(**members)
 
 
 def _build(
@@ -228,6 +257,8 @@ def _build(
         places=find_places(model, rv, layout, shape),
         data=data,
         simulate=simulate,
+        simulate_many=compile_repeated_sampler(layout, own, inputs),
+        quantiles=None if is_discrete(rv) else compile_quantiles(layout, own, shape, inputs),
         unconstrain=unconstrain,
         log_density=log_density,
         parameters=_parameters(layout, own, inputs),
@@ -317,11 +348,16 @@ def _complete_part(
     def parameters(*given: np.ndarray) -> dict[str, np.ndarray]:
         return {key: part[complete] for key, part in density.parameters(*given).items()}
 
+    of_all = density.quantiles
     return replace(
         density,
         places=density.places.only(complete),
         data=lambda: data[complete],
         simulate=lambda _, rng, *given: density.simulate(n, rng, *given)[complete],
+        simulate_many=lambda times, rng, *given: density.simulate_many(times, rng, *given)[
+            :, complete
+        ],
+        quantiles=of_all and (lambda shares, *given: of_all(shares, *given)[:, complete]),
         unconstrain=lambda values, *given: density.unconstrain(filled(values), *given)[complete],
         log_density=log_density,
         parameters=parameters,

@@ -25,6 +25,7 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, inline_inner_graphs
@@ -168,7 +169,7 @@ def _unconstrain(
     function = None
     if any(transform is not None for transform in transforms):
         batches = [
-            pt.tensor(f"{name}_batch", shape=(None, *value.type.shape), dtype="float64")
+            TensorType("float64", shape=(None, *value.type.shape))(name=f"{name}_batch")
             for name, value in zip(names, constrained, strict=True)
         ]
         casts = {

@@ -22,7 +22,7 @@ from pymc_ksd.draws import (
     read_draws,
 )
 from pymc_ksd.kernels import Kernel, positive_number
-from pymc_ksd.nulls import NULLS
+from pymc_ksd.nulls import NULLS, fewest_replicates
 from pymc_ksd.points import (
     BANDWIDTH_RULES,
     SCALES,
@@ -39,6 +39,9 @@ from pymc_ksd.stein import SteinKernel
 
 __all__ = ["ksd_test"]
 
+#: Replicates of the null, and where each is scored under all draws of a posterior.
+_REPLICATES, _SLOW_REPLICATES = 1_000, 199
+
 
 def ksd_test(
     model: pm.Model | Score | None = None,
@@ -53,7 +56,7 @@ def ksd_test(
     statistic: str | None = None,
     null: str | None = None,
     autocorrelation_time: float | None = None,
-    n_bootstrap: int = 1000,
+    n_bootstrap: int | None = None,
     alpha: float = 0.05,
     points_per_block: int | None = None,
     block_size: int | None = None,
@@ -84,10 +87,11 @@ def ksd_test(
     posterior : DataTree, InferenceData or Dataset, optional
         Draws of the posterior. `data` are then new observations of an observed variable, and they
         are tested against its posterior predictive distribution: the mixture over these draws, of
-        which at most 1,000 are used, evenly spaced. Inputs of new observations are set before, with
-        ``pm.set_data``. The bootstrap takes the observations as independent draws from this
-        mixture; ``null="parametric"`` lets them share one draw of the parameters, as new data do,
-        and should be used unless the model was fitted to many more data than are tested.
+        which at most 500 are used, evenly spaced. Inputs of new observations are set before, with
+        ``pm.set_data``. New data share one value of the parameters, so by default they are held
+        against data replicated with one draw each (``null="parametric"``). The bootstraps are
+        faster, but take the observations as independent draws from the mixture: they reject true
+        models unless these were fitted to many more data than are tested.
     var_names : str or sequence of str, optional
         Test some variables only, see :func:`compile_score`.
     sample_dims : str or sequence of str, optional
@@ -108,14 +112,15 @@ def ksd_test(
         How the statistic's distribution under the model is found. By default ``"wild"`` for draws,
         which may be correlated; for data ``"multinomial"`` with ``"u"`` and ``"rademacher"`` with
         ``"v"``; ``"normal"`` with ``"linear"`` and ``"block"``. ``"parametric"`` simulates data
-        from the model and is exact, at many times the cost.
+        from the model and is exact, at many times the cost; it is the default with `posterior`.
     autocorrelation_time : float, optional
         Integrated autocorrelation time of the draws for ``"wild"``, 1 for independent draws. By
         default estimated: the number of draws over ArviZ's effective sample size, chains taken
         around their own means, of the least favourable among all coordinates and the squared
         distance from the centre.
-    n_bootstrap : int, default 1000
-        Number of replicates.
+    n_bootstrap : int, optional
+        Number of replicates, by default 1,000; for the parametric null with `posterior` 199, or as
+        many as `alpha` needs.
     alpha : float, default 0.05
         Level of the test, for `critical_value`.
     points_per_block : int, optional
@@ -195,10 +200,16 @@ def ksd_test(
     statistic = statistic if statistic is not None else "v" if is_draws else "u"
     if scale == "auto":
         scale = "cov" if is_draws else None
-    if null is None and is_draws and statistic in ("u", "v"):
+    if null is None and posterior is not None:
+        null = "parametric"
+    elif null is None and is_draws and statistic in ("u", "v"):
         null = "wild"
     null = _check_options(base_kernel, statistic, null, scale, bandwidth, alpha)
     bandwidth = bandwidth_rule(bandwidth, draws=is_draws, scale=scale)
+    if n_bootstrap is None:
+        n_bootstrap = _REPLICATES
+        if null == "parametric" and posterior is not None:
+            n_bootstrap = max(_SLOW_REPLICATES, fewest_replicates(alpha))
     n_bootstrap = check_count(n_bootstrap, "n_bootstrap", 1)
     points_per_block = (
         None if points_per_block is None else check_count(points_per_block, "points_per_block", 2)

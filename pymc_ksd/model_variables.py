@@ -23,7 +23,9 @@ from pymc.logprob.transforms import (
     LogTransform,
 )
 from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs, rewrite_pregrad
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import NullTypeGradError
+from pytensor.graph.basic import Constant
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
@@ -98,7 +100,22 @@ def model_key(model: pm.Model) -> tuple[Any, ...]:
 
 def _length(variable: Any) -> int:
     """Return the length of a dim, which `pm.set_data` may have changed."""
-    return int(variable.get_value() if hasattr(variable, "get_value") else variable.data)
+    return int(_current_value(variable))
+
+
+def _current_value(variable: Any) -> Any:
+    """Return the value of a small graph of constants and shared data, without compiling it.
+
+    The length of a dim without labels is such a graph: an entry of the shape of a ``pm.Data``.
+    """
+    if isinstance(variable, Constant):
+        return variable.data
+    if isinstance(variable, SharedVariable):
+        return variable.get_value(borrow=True)
+    node = variable.owner
+    outputs: list[list[Any]] = [[None] for _ in node.outputs]
+    node.op.perform(node, [_current_value(part) for part in node.inputs], outputs)
+    return outputs[node.outputs.index(variable)][0]
 
 
 def is_elementwise(transform: Any) -> bool:

@@ -13,6 +13,7 @@ __all__ = [
     "NULLS",
     "bootstrap_weights",
     "critical_value",
+    "fewest_replicates",
     "monte_carlo_p_value",
     "normal_test",
     "wild_weights",
@@ -124,6 +125,12 @@ def critical_value(replicates: np.ndarray, alpha: float) -> float:
     if allowed < 0:
         return float(np.inf)
     return float(np.sort(replicates)[m - 1 - allowed])
+
+
+def fewest_replicates(alpha: float) -> int:
+    """Return the number of replicates below which nothing can be rejected at a level."""
+    # The quotient has rounding errors: 1/0.05 may be slightly more than 20.
+    return int(np.ceil(1 / alpha - 1e-9)) - 1
 
 
 def normal_test(

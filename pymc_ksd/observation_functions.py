@@ -8,13 +8,16 @@ number of observations, compile nothing again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.shape_utils import change_dist_size
 from pymc.logprob.basic import transformed_conditional_logp
 from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.utils import MethodNotDefined, MissingInputError
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, inline_inner_graphs
@@ -29,6 +32,8 @@ from pymc_ksd.observation_layout import Layout, explain_lengths, in_layout
 
 __all__ = [
     "compile_log_probability",
+    "compile_quantiles",
+    "compile_repeated_sampler",
     "compile_sampler",
     "compile_score_function",
     "compile_unconstrain",
@@ -161,6 +166,55 @@ def compile_sampler(
             layout.name: layout.to_points(np.asarray(output))
             for layout, output in zip(layouts, outputs, strict=True)
         }
+
+    return simulate
+
+
+def compile_quantiles(
+    layout: Layout, rv: TensorVariable, shape: tuple[int, ...], given: Variables
+) -> Callable[..., np.ndarray] | None:
+    """Return ``(shares, *given)`` for quantiles of every observation, shape (shares, n, ...).
+
+    None for distributions whose quantiles PyMC does not know.
+    """
+    share = pt.dscalar("share")
+    try:
+        graph = pm.icdf(rv, share)
+    except (NotImplementedError, MethodNotDefined, TypeError, ValueError):
+        return None
+    function = compile_function([share, *given], graph)
+
+    def quantiles(shares: Sequence[float], *known: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            arrays = [np.asarray(function(np.asarray(part), *known)) for part in shares]
+        return np.stack([layout.to_points(np.broadcast_to(array, shape)) for array in arrays])
+
+    return quantiles
+
+
+def compile_repeated_sampler(
+    layout: Layout, rv: TensorVariable, given: Variables
+) -> Callable[..., np.ndarray]:
+    """Return a sampler ``(times, rng, *given)`` of all observations of a variable, many times.
+
+    What the variable's parameters are computed from is computed once for all of them.
+    """
+    times = pt.lscalar("times")
+    compiled: list[Callable[..., list[np.ndarray]]] = []
+    at_once: list[bool] = []
+
+    def simulate(number: int, rng: np.random.Generator, *known: np.ndarray) -> np.ndarray:
+        if not compiled:
+            graph = rv
+            # Distributions that cannot have a symbolic size are drawn one by one.
+            with suppress(NotImplementedError, MissingInputError):
+                graph = change_dist_size(rv, (times,), expand=True)
+            at_once.append(graph is not rv)
+            compiled.append(compile_simulation([times, *given], [graph]))
+        repeats = 1 if at_once[0] else number
+        drawn = [compiled[0](rng, number, *known)[0] for _ in range(repeats)]
+        values = drawn[0] if at_once[0] else drawn
+        return np.stack([layout.to_points(np.asarray(part)) for part in values])
 
     return simulate
 

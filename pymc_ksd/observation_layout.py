@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.transforms import _default_transform
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.utils import MissingInputError
+from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.lattice import is_discrete, lattice_transform
@@ -57,7 +57,7 @@ class Layout:
         shape = [
             None if axis in self.axes else size for axis, size in enumerate(variable.type.shape)
         ]
-        return pt.tensor(f"{self.name}_value", shape=tuple(shape), dtype=self.rv.dtype)
+        return TensorType(self.rv.dtype, shape=tuple(shape))(name=f"{self.name}_value")
 
     def _order(self, ndim: int) -> tuple[int, ...]:
         return (*self.axes, *(axis for axis in range(ndim) if axis not in self.axes))

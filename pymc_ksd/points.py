@@ -308,12 +308,14 @@ def choose_bandwidths(
     return np.array([positive_number(number, "bandwidth") for number in numbers])
 
 
-def median_distance(positions: np.ndarray, rng: np.random.Generator) -> float:
+def median_distance(
+    positions: np.ndarray, rng: np.random.Generator, most_points: int = _MEDIAN_POINTS
+) -> float:
     """Return the median distance between different points, of a random subset if there are many."""
     from scipy.spatial.distance import pdist  # slow to import
 
-    if len(positions) > _MEDIAN_POINTS:
-        positions = rng.choice(positions, _MEDIAN_POINTS, replace=False, shuffle=False)
+    if len(positions) > most_points:
+        positions = rng.choice(positions, most_points, replace=False, shuffle=False)
     distances = pdist(positions)
     median = float(np.median(distances))
     if median == 0:

@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_ksd.birth_death import BirthDeathKernel
-from pymc_ksd.covariates import Comparison, find_comparisons
+from pymc_ksd.covariates import Column, Comparison, find_comparisons
 from pymc_ksd.custom_kernels import get_kernel
 from pymc_ksd.draws import DrawsWarning
 from pymc_ksd.engine import evaluate_conditional
@@ -31,17 +31,17 @@ from pymc_ksd.goodness_of_fit import (
     generator,
 )
 from pymc_ksd.kernels import Kernel
-from pymc_ksd.nulls import monte_carlo_p_value
+from pymc_ksd.nulls import fewest_replicates, monte_carlo_p_value
 from pymc_ksd.points import Points, choose_bandwidths
 from pymc_ksd.posterior_given import Given, given_values
 from pymc_ksd.progress import progress_bar
-from pymc_ksd.residuals import find_scale, replicate
+from pymc_ksd.residuals import residuals_given
 from pymc_ksd.results import at_places, attributes, conclusion, contribution_name
 from pymc_ksd.score import resolve_model
 from pymc_ksd.stein import SteinKernel
 from pymc_ksd.witness import LEVELS, Samples, covariate_curve, outcome_curve
 
-__all__ = ["ksd_ppc", "least_draws"]
+__all__ = ["ksd_ppc"]
 
 #: Numbers that samples evaluated together may have.
 _NUMBERS = 25_000_000
@@ -85,7 +85,7 @@ def ksd_ppc(
     covariates : "auto", None, array_like, DataFrame, str, sequence of str or mapping
         What observations are compared by beside their residuals. By default the inputs found in the
         model's graph with one row for each observation, and the distribution's own parameters at
-        their posterior mean, each unless they have more than 12 columns. Or an array, DataFrame or
+        the same draw, each unless they have more than 12 columns. Or an array, DataFrame or
         Dataset with one row for each observation (columns of text are groups), names of
         ``pm.Data``, or, by the names of observed variables, one of these for each. None compares
         residuals alone.
@@ -180,7 +180,7 @@ def ksd_ppc(
         if not checks and 1 / (1 + len(given)) > alpha:
             warnings.warn(
                 f"With {len(given)} draws no p-value is below 1/{len(given) + 1}, so that no model "
-                f"can be rejected at level {alpha:g}: take {least_draws(alpha):,} or more.",
+                f"can be rejected at level {alpha:g}: take {fewest_replicates(alpha):,} or more.",
                 DrawsWarning,
                 stacklevel=2,
             )
@@ -206,12 +206,6 @@ def ksd_ppc(
     return _together(checks).assign_attrs(attributes(settings))
 
 
-def least_draws(alpha: float) -> int:
-    """Return the number of draws below which no data can be rejected at a level."""
-    # The sum has rounding errors: 1/0.05 may be slightly more than 20.
-    return int(np.ceil(1 / alpha - 1e-9)) - 1
-
-
 def _check(
     stein: SteinKernel,
     density: FittedDensity,
@@ -224,52 +218,60 @@ def _check(
 ) -> xr.Dataset:
     """Return the result for one observed variable."""
     scale_rng, replicate_rng, median_rng = rng.spawn(3)
-    residuals = find_scale(density, given, scale_rng)
-    n, dim = residuals.centre.shape
-    covariates = [comparison.in_bandwidths(median_rng) for comparison in comparisons]
-    bandwidths = choose_bandwidths(bandwidth, residuals.of_data(given[0]).positions, median_rng)
-    step = max(1, _NUMBERS // (8 * n * dim))
-    observed, replicated = [], []
+    data = density.data()
+    n = len(data)
+    sums: list[np.ndarray] = []
+    shown: list[tuple[Points, Points]] = []
     rows = np.zeros((n, len(comparisons)))
-    shown: tuple[list[Points], list[Points]] = ([], [])
+    bandwidths = np.empty(0)
+    step = max(1, _NUMBERS // (8 * n * density.variable.unconstrained_size))
     for start in range(0, len(given), step):
         batch = given[start : start + step]
-        samples: list[Points] = []
-        with progress_bar("Replicating data", 2 * len(batch), progressbar) as bar:
+        samples: list[tuple[Points, Points]] = []
+        with progress_bar("Replicating data", len(batch), progressbar) as bar:
             for values in batch:
-                samples.append(residuals.of_data(values))
+                residuals = residuals_given(density, n, values, scale_rng)
+                samples.append((residuals.of_data(data), residuals.replicated(replicate_rng)))
                 bar.advance(1)
-            for values in batch:
-                points = replicate(density, n, replicate_rng, values)
-                samples.append(residuals.of_points(points, values))
-                bar.advance(1)
-        sums, sums_of_rows = evaluate_conditional(
+        if start == 0:
+            # From replicated data: a bandwidth must not look at the observations.
+            bandwidths = choose_bandwidths(bandwidth, samples[0][1].positions, median_rng)
+        sums_of_batch, sums_of_rows = evaluate_conditional(
             stein,
             samples,
             bandwidths,
-            covariates,
-            rows_of=len(batch),
+            [comparison.in_bandwidths(median_rng, batch) for comparison in comparisons],
             block_size=block_size,
             progressbar=progressbar,
         )
-        observed.append(sums[: len(batch)])
-        replicated.append(sums[len(batch) :])
+        sums.append(sums_of_batch)
         rows += sums_of_rows
-        if len(shown[0]) < _WITNESS_DRAWS:
-            shown[0].extend(samples[: len(batch)])
-            shown[1].extend(samples[len(batch) :])
+        shown += samples[: _WITNESS_DRAWS - len(shown)]
     pairs = n * (n - 1)
-    statistics = np.concatenate(observed) / pairs, np.concatenate(replicated) / pairs
-    dataset = _numbers(*statistics, comparisons)
+    observed, replicated = np.moveaxis(np.concatenate(sums) / pairs, 1, 0)
+    dataset = _numbers(observed, replicated, comparisons)
     strongest = int(np.argmax(dataset["comparison_excess"].values))
     dataset = dataset.assign(contributions_of=((), comparisons[strongest].name))
     contributions = rows[:, strongest] / (len(given) * pairs)
     dataset = dataset.merge(at_places(contributions, density.places))
-    if dim == 1:
-        few = shown[0][:_WITNESS_DRAWS], shown[1][:_WITNESS_DRAWS]
+    if density.variable.unconstrained_size == 1:
+        columns = {
+            name: draws
+            for comparison in comparisons
+            for name, draws in _columns(comparison, given[: len(shown)]).items()
+        }
         ends = _CIRCLE if density.circular else _ENDS
-        dataset = dataset.merge(_witness(stein, few, bandwidths, comparisons, ends, median_rng))
+        dataset = dataset.merge(_witness(stein, shown, bandwidths, columns, ends, median_rng))
     return dataset.assign_attrs(bandwidth=bandwidths, variable=density.places.name)
+
+
+def _columns(comparison: Comparison, given: Sequence[Given]) -> dict[str, list[Column]]:
+    """Return each covariate of a comparison at some draws, by its name."""
+    at_draws = [comparison.at(values) for values in given]
+    return {
+        column.name: [columns[index] for columns in at_draws]
+        for index, column in enumerate(comparison.columns)
+    }
 
 
 def _numbers(
@@ -305,7 +307,7 @@ def _witness(
     stein: SteinKernel,
     samples: Samples,
     bandwidths: np.ndarray,
-    comparisons: Sequence[Comparison],
+    columns: Mapping[str, Sequence[Column]],
     ends: tuple[float, float],
     rng: np.random.Generator,
 ) -> xr.Dataset:
@@ -317,7 +319,6 @@ def _witness(
         "witness_band": (("bound", "residual"), outcome.band),
     }
     coords: dict[str, Any] = {"bound": ["lower", "upper"]}
-    columns = {column.name: column for comparison in comparisons for column in comparison.columns}
     if columns:
         curves = [
             covariate_curve(stein, samples, bandwidths, column, rng) for column in columns.values()

@@ -26,8 +26,9 @@ from pymc_ksd.score import Score
 
 __all__ = ["predictive_score"]
 
-#: Draws that the mixture has at most, evenly spaced among all.
-MOST_DRAWS = 1_000
+#: Draws that are used at most, evenly spaced among all: half of them are mixed, and new data are
+#: replicated with the others.
+MOST_DRAWS = 500
 
 
 def predictive_score(
@@ -48,7 +49,7 @@ def predictive_score(
         )
     density = fitted_density(model, rvs[0], sample_dims, compile_kwargs)
     given = given_values(model, density.given, posterior, MOST_DRAWS if density.given else 1)
-    mixture = _Mixture(density, given, progressbar)
+    mixture = _Mixture(density, given[::2], given[1::2] or given, progressbar)
     return Score(
         Density(
             variables=(density.variable,),
@@ -63,11 +64,22 @@ def predictive_score(
 
 
 class _Mixture:
-    """The mixture of a variable's distributions over draws."""
+    """The mixture of a variable's distributions over draws.
 
-    def __init__(self, density: FittedDensity, given: Sequence[Given], progressbar: bool) -> None:
+    Replicated data come from other draws than those that are mixed, as real ones do: they would be
+    closer to a mixture that their own parameters are part of.
+    """
+
+    def __init__(
+        self,
+        density: FittedDensity,
+        given: Sequence[Given],
+        others: Sequence[Given],
+        progressbar: bool,
+    ) -> None:
         self.density = density
         self.given = given
+        self.others = others
         self.progressbar = progressbar
 
     def unconstrain(self, samples: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -120,5 +132,6 @@ class _Mixture:
 
     def simulate(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Draw new observations that share one draw of the free variables, as real ones would."""
-        chosen = int(rng.integers(len(self.given)))
-        return {self.density.variable.name: self.density.simulate(n, rng, *self.given[chosen])}
+        self.progressbar = False  # replicates have a bar of their own
+        chosen = self.others[int(rng.integers(len(self.others)))]
+        return {self.density.variable.name: self.density.simulate(n, rng, *chosen)}

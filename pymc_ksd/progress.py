@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.errors import LiveError
 from rich.progress import (
     BarColumn,
     Progress,
@@ -47,7 +48,7 @@ class ProgressBar:
             if not (console.is_terminal or console.is_jupyter):
                 self._visible = False
                 return
-            self._bar = Progress(
+            bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.percentage:>3.0f}%"),
@@ -59,7 +60,13 @@ class ProgressBar:
                 console=console,
                 get_time=lambda: time.monotonic(),
             )
-            self._bar.start()
+            try:
+                bar.start()
+            except LiveError:
+                # Another bar is on the screen, that of another thread: one at a time is enough.
+                self._visible = False
+                return
+            self._bar = bar
             self._task = self._bar.add_task(self._description, total=self._total)
             # Work began before the bar was worth showing.
             self._bar.tasks[0].start_time = self._started

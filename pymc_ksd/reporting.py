@@ -11,7 +11,8 @@ import pymc as pm
 from pymc_ksd.draws import DrawsWarning, check_draws, posterior_dataset, with_numbers
 from pymc_ksd.explanations import Finding
 from pymc_ksd.goodness_of_fit import check_alpha, check_count, ksd_test
-from pymc_ksd.predictive_check import ksd_ppc, least_draws
+from pymc_ksd.nulls import fewest_replicates
+from pymc_ksd.predictive_check import ksd_ppc
 from pymc_ksd.report import Report
 from pymc_ksd.results import attributes
 from pymc_ksd.sampler_quality import ksd, ksd_evolution
@@ -51,7 +52,8 @@ def ksd_report(
     idata : DataTree, InferenceData or Dataset
         A sampler's draws of the posterior.
     var_names : str or sequence of str, optional
-        Rows of the summary table, all by default. Tests are always those of the whole posterior.
+        Rows of the summary table, by default all free variables. Tests are always those of the
+        whole posterior.
     predictive : bool, optional
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     alpha : float, default 0.05
@@ -101,7 +103,7 @@ def ksd_report(
             f"cannot be smaller, got {alpha:g}."
         )
     max_draws = check_count(max_draws, "max_draws", 100)
-    least = max(2, least_draws(alpha))
+    least = max(2, fewest_replicates(alpha))
     num_draws = max(200, least) if num_draws is None else num_draws
     num_draws = check_count(num_draws, "num_draws", least)
     model = resolve_model(model)
@@ -123,7 +125,12 @@ def ksd_report(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         problems: list[Exception] = []
-        shared = {"random_seed": random_seed, "progressbar": progressbar, "client": client}
+        shared = {
+            "random_seed": random_seed,
+            "progressbar": progressbar,
+            "compile_kwargs": compile_kwargs,
+            "client": client,
+        }
         test = measures = evolution = summary = check = None
         unchecked = False
         try:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pymc as pm
 
-from pymc_ksd.compilation import compile_key
+from pymc_ksd.compilation import FUNCTIONS_LOCK, compile_key
 from pymc_ksd.free_density import free_density
 from pymc_ksd.model_variables import Density, model_key
 from pymc_ksd.observed_density import observed_density
@@ -229,7 +229,10 @@ class Score:
 
     def observed_data(self) -> Mapping[str, np.ndarray] | None:
         """Return the model's own data when the score is that of observed variables."""
-        return None if self._density.observed is None else self._density.observed()
+        if self._density.observed is None:
+            return None
+        with self._lock:
+            return self._density.observed()
 
     @property
     def circular(self) -> tuple[str, ...]:
@@ -376,21 +379,30 @@ def compile_score(
         None if dims is None else tuple(dims),
         compile_key(compile_kwargs),
     )
-    kept = _scores.setdefault(model, {})
-    if key not in kept:
-        if model.free_RVs:
-            if dims is not None:
-                raise ValueError(
-                    "`sample_dims` belongs to observed variables of a model without free "
-                    "variables; this model has free variables."
-                )
-            density = free_density(model, names, compile_kwargs)
-        elif model.observed_RVs:
-            density = observed_density(model, names, dims, compile_kwargs)
-        else:
-            raise ValueError("`model` has no random variables, so there is nothing to test.")
-        kept[key] = Score(density)
-    return kept[key]
+    with FUNCTIONS_LOCK:
+        kept = _scores.setdefault(model, {})
+        if key not in kept:
+            kept[key] = Score(_model_density(model, names, dims, compile_kwargs))
+        return kept[key]
+
+
+def _model_density(
+    model: pm.Model,
+    names: Sequence[str] | None,
+    sample_dims: Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Density:
+    """Return the density of a model's free variables, or else of its observed ones."""
+    if not model.free_RVs and not model.observed_RVs:
+        raise ValueError("`model` has no random variables, so there is nothing to test.")
+    if not model.free_RVs:
+        return observed_density(model, names, sample_dims, compile_kwargs)
+    if sample_dims is not None:
+        raise ValueError(
+            "`sample_dims` belongs to observed variables of a model without free variables; this "
+            "model has free variables."
+        )
+    return free_density(model, names, compile_kwargs)
 
 
 def resolve_model(model: Any) -> pm.Model:

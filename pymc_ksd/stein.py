@@ -35,7 +35,7 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, compile_key
+from pymc_ksd.compilation import FUNCTIONS_LOCK, compile_function, compile_key
 from pymc_ksd.fused_block import FusedBlock
 from pymc_ksd.kernel_code import block_loops, profile_source
 from pymc_ksd.kernels import Kernel, SumKernel
@@ -129,12 +129,13 @@ class SteinKernel:
 
     def _cached(self, kind: Any, build: Any) -> Any:
         key = (type(self), self.kernel.structure, kind, compile_key(self.compile_kwargs))
-        function = _functions.pop(key, None)
-        if function is None:
-            function = build()
-            while len(_functions) >= _MAX_CACHED:
-                _functions.pop(next(iter(_functions)))
-        _functions[key] = function
+        with FUNCTIONS_LOCK:
+            function = _functions.pop(key, None)
+            if function is None:
+                function = build()
+                while len(_functions) >= _MAX_CACHED:
+                    _functions.pop(next(iter(_functions)))
+            _functions[key] = function
         return function
 
     def _copies(self, function: Any) -> list[Any]:
@@ -147,7 +148,13 @@ class SteinKernel:
         if self.compile_kwargs or not self.kernel.radial:
             return None
         source = self._cached("source", lambda: profile_source(self.kernel))
-        if source is None or source in _unusable:
+        if source is None:
+            return None
+        with FUNCTIONS_LOCK:
+            return self._compiled_loops(source)
+
+    def _compiled_loops(self, source: str) -> ModuleType | None:
+        if source in _unusable:
             return None
         try:
             loops = block_loops(source)

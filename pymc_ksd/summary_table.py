@@ -47,7 +47,8 @@ def ksd_summary(
     data : DataTree, InferenceData or Dataset
         A sampler's draws of all free variables.
     var_names : str or sequence of str, optional
-        Rows to show, as in ``az.summary``. The discrepancy is always that of the whole posterior.
+        Rows to show, as in ``az.summary``: by default the model's free variables, on request any
+        variable of the draws. The discrepancy is always that of the whole posterior.
     kernel : str, Kernel or callable, default "imq"
         See :func:`ksd_test`.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
@@ -122,6 +123,9 @@ def with_measures(
         posterior = posterior.rename({next(iter(posterior.data_vars)): name})
     names = [var_names] if isinstance(var_names, str) else var_names
     posterior = with_numbers(posterior)
+    if names is None:
+        # Deterministics may be many and large, so they have to be asked for.
+        posterior = posterior[[n for n in posterior.data_vars if _is_measured(measures, str(n))]]
     table = az.summary(posterior, var_names=names, **summary_kwargs)
     round_to = summary_kwargs.get("round_to")
     for column, digits in _DIGITS.items():
@@ -134,6 +138,12 @@ def with_measures(
     return table
 
 
+def _is_measured(measures: xr.Dataset, name: str) -> bool:
+    """Whether a variable of the posterior has diagnostics of its own."""
+    key = contribution_name(name)
+    return key in measures and "diagnostic" in measures[key].dims
+
+
 def _selection(summary_kwargs: Mapping[str, Any], posterior: xr.Dataset) -> dict[Any, Any]:
     coords = summary_kwargs.get("coords") or {}
     return {dim: labels for dim, labels in coords.items() if dim in posterior.dims}
@@ -144,11 +154,10 @@ def _numbers(measures: xr.Dataset, posterior: xr.Dataset, diagnostic: str) -> xr
     arrays = {}
     for name in posterior.data_vars:
         template = posterior[name].transpose("chain", "draw", ...).isel(chain=0, draw=0, drop=True)
-        key = contribution_name(str(name))
-        if key not in measures or "diagnostic" not in measures[key].dims:
+        if not _is_measured(measures, str(name)):
             arrays[name] = xr.full_like(template, np.nan, dtype=float)
             continue
-        full = measures[key].sel(diagnostic=diagnostic, drop=True)
+        full = measures[contribution_name(str(name))].sel(diagnostic=diagnostic, drop=True)
         if full.ndim == 0:
             arrays[name] = xr.full_like(template, float(full), dtype=float)
             continue

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_ksd.covariates import Column, Comparison
+from pymc_ksd.covariates import Column, in_bandwidths
 from pymc_ksd.engine import evaluate_witness
 from pymc_ksd.points import Points
 from pymc_ksd.stein import SteinKernel
@@ -27,7 +27,7 @@ from pymc_ksd.stein import SteinKernel
 __all__ = ["LEVELS", "Curve", "Samples", "covariate_curve", "outcome_curve"]
 
 #: Residuals of observed and of replicated data, for some draws.
-Samples = tuple[Sequence[Points], Sequence[Points]]
+Samples = Sequence[Sequence[Points]]
 
 #: Shares of the residuals next to a place below which the witness along a covariate is shown.
 LEVELS = {"low": 0.1, "middle": 0.5, "high": 0.9}
@@ -70,14 +70,15 @@ def outcome_curve(
     def evaluate(points: Points) -> np.ndarray:
         return evaluate_witness(stein, points, bandwidths, places[:, None], weights)[:, 0]
 
-    return _summary(places, [np.stack([*map(evaluate, draws)]) for draws in samples])
+    curves = [[evaluate(points) for points in pair] for pair in samples]
+    return _summary(places, np.array(curves))
 
 
 def covariate_curve(
     stein: SteinKernel,
     samples: Samples,
     bandwidths: np.ndarray,
-    column: Column,
+    columns: Sequence[Column],
     rng: np.random.Generator,
 ) -> Curve:
     """Return the witness of one-dimensional outcomes along a covariate.
@@ -89,12 +90,12 @@ def covariate_curve(
     ----------
     stein : SteinKernel
         The Stein kernel.
-    samples : pair of sequence of Points
+    samples : sequence of pairs of Points
         Residuals of observed and of replicated data, for some draws.
     bandwidths : ndarray
         Bandwidths of the Stein kernel.
-    column : Column
-        The covariate.
+    columns : sequence of Column
+        The covariate at each of these draws.
     rng : numpy.random.Generator
         Picks observations for the covariate's median distance when there are many.
 
@@ -102,24 +103,40 @@ def covariate_curve(
     -------
     Curve
     """
-    alone = Comparison(column.name, [column]).in_bandwidths(rng)
-    scaled = np.asarray(alone)[:, 0]
-    values, first = np.unique(column.values, return_index=True)
-    at = scaled[first]
-    if not column.labels and len(values) > _POSITIONS:
-        low, high = np.quantile(column.values, [0.01, 0.99])
-        known, values = values, np.linspace(low, high, _POSITIONS)
-        at = np.interp(values, known, at)
+    places = _places(columns)
+    curves: list[list[np.ndarray]] = []
+    weights = np.empty(0)
+    for index, (column, pair) in enumerate(zip(columns, samples, strict=True)):
+        if index == 0 or column is not columns[index - 1]:
+            weights = _weights(column, places, rng)
+        repeated = np.repeat(weights, len(LEVELS), axis=1)
+        curves.append([])
+        for points in pair:
+            grid = _quantiles(points.positions[:, 0], weights).reshape(-1, 1)
+            curve = evaluate_witness(stein, points, bandwidths, grid, repeated)[:, 0]
+            curves[-1].append(curve.reshape(len(places), len(LEVELS)))
+    return _of_one_length(_summary(places, np.array(curves)))
+
+
+def _places(columns: Sequence[Column]) -> np.ndarray:
+    """Return where along a covariate the witness is shown: at its values, if they are few."""
+    different = {id(column): column.values for column in columns}
+    values = np.concatenate(list(different.values()))
+    known = np.unique(values)
+    if columns[0].labels or len(known) <= _POSITIONS:
+        return known
+    low, high = np.quantile(values, [0.01, 0.99])
+    return np.linspace(low, high, _POSITIONS)
+
+
+def _weights(column: Column, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the kernel of a covariate between observations and places, never quite zero."""
+    scaled = in_bandwidths([column], rng)[:, 0]
+    width = np.ptp(column.values)
+    per_unit = np.ptp(scaled) / width if width else 1.0
+    at = scaled[0] + (places - column.values[0]) * per_unit
     weights = np.exp(-0.5 * (scaled[:, None] - at[None, :]) ** 2)
-    repeated = np.repeat(weights, len(LEVELS), axis=1)
-
-    def evaluate(points: Points) -> np.ndarray:
-        grid = _quantiles(points.positions[:, 0], weights).reshape(-1, 1)
-        curve = evaluate_witness(stein, points, bandwidths, grid, repeated)[:, 0]
-        return curve.reshape(len(at), len(LEVELS))
-
-    curves = [np.stack([*map(evaluate, draws)]) for draws in samples]
-    return _of_one_length(_summary(values, curves))
+    return np.maximum(weights, np.finfo(float).tiny)
 
 
 def _quantiles(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -144,8 +161,9 @@ def _of_one_length(curve: Curve) -> Curve:
     )
 
 
-def _summary(places: np.ndarray, curves: Sequence[np.ndarray]) -> Curve:
-    observed, replicated = curves
+def _summary(places: np.ndarray, curves: np.ndarray) -> Curve:
+    """Summarise curves of observed and replicated data, of shape (draws, 2, places, ...)."""
+    observed, replicated = curves[:, 0], curves[:, 1]
     count = len(replicated)
     spread = replicated.std(axis=0, ddof=1)
     least = _LEAST_WIDTH * spread.max() or 1.0

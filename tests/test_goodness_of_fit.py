@@ -1,6 +1,5 @@
 import gc
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -288,15 +287,6 @@ def test_one_point_far_off_does_not_blur_the_others(outlier):
     score = Score.from_callable(lambda x: -2 * x / (1 + x**2), 1)
     result = ksd_test(score, x, bandwidth=1.0, n_bootstrap=5, random_seed=0)
     np.testing.assert_allclose(result["statistic"], u_statistic(u), rtol=1e-10)
-
-
-def test_threads_may_share_a_score(rng):
-    score = standard_normal(3)
-    data = rng.normal(size=(8, 600, 3))
-    alone = [float(ksd_test(score, x, random_seed=0, n_bootstrap=50)["statistic"]) for x in data]
-    with ThreadPoolExecutor(4) as pool:
-        results = pool.map(lambda x: ksd_test(score, x, random_seed=0, n_bootstrap=50), data)
-        assert [float(result["statistic"]) for result in results] == alone
 
 
 def test_observed_data_follow_set_data(count_compilations, rng):

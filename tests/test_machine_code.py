@@ -128,12 +128,13 @@ def test_unusual_kernels_give_the_numbers_of_their_graph(rng, function, written,
 @pytest.mark.parametrize("dim", [3, 30])
 def test_samples_with_covariates(rng, dim, monkeypatch):
     x, covariates = rng.normal(size=(2, 60, dim)), rng.normal(size=(60, 2))
-    samples = [scale_points(points, -points, None) for points in x]
+    samples = [[scale_points(points, -points, None)] for points in x]
+    changing = [covariates[:, :1], covariates[:, 1:]]
     sums, rows = [], []
     for pairs in (0, np.inf):
         monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
         result = evaluate_conditional(
-            SteinKernel(RBF()), samples, np.array([2.0]), [None, covariates], rows_of=2
+            SteinKernel(RBF()), samples, np.array([2.0]), [None, covariates, changing]
         )
         sums.append(result[0])
         rows.append(result[1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.predictive_calibration import COLUMNS, HELD_OUT, check_rates, held_out_rate
-from benchmarks.predictive_cases import MISFITS, TRUE
+from benchmarks.predictive_cases import EFFECTS, MISFITS, TRUE
 
 AUTO, ALONE = COLUMNS[:2]
 
@@ -21,6 +21,19 @@ def test_rates_tell_true_from_wrong_models():
     assert true[AUTO].rejections <= 1
     assert wrong[AUTO].rejections >= 2
     assert np.isfinite([rate.rate for rate in wrong.values()]).all()
+
+
+@by_name(EFFECTS[::3])
+def test_an_effect_for_every_observation_is_no_misfit(case):
+    assert check_rates(case, 4)[AUTO].rejections == 0
+
+
+@pytest.mark.slow
+@by_name(EFFECTS)
+def test_random_effects_are_hardly_ever_rejected(case):
+    rates = check_rates(case, 30)
+    assert rates[AUTO].rejections <= 4
+    assert rates[ALONE].rejections <= 4
 
 
 @pytest.mark.slow
@@ -58,13 +71,14 @@ def test_wrong_models_are_found(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", HELD_OUT, ids=lambda case: case.name)
 def test_held_out_data_keep_the_level(case):
-    rate = held_out_rate(case, 100)
-    assert 0.01 <= rate.rate <= 0.1
+    """New data share parameters that the fit knows only so well."""
+    rate = held_out_rate(case, 60, n_bootstrap=19)
+    assert rate.rate <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
 
 
 @pytest.mark.slow
-def test_parametric_null_is_right_for_data_that_share_their_parameters():
-    normal = HELD_OUT[0]
-    assert held_out_rate(normal, 40, shared=True).rate > 0.15
-    exact = held_out_rate(normal, 40, shared=True, null="parametric", n_bootstrap=19)
-    assert exact.rate <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
+def test_bootstrap_of_held_out_data_wants_much_fitted_data():
+    bootstrap = {"null": "multinomial", "n_bootstrap": 200}
+    assert held_out_rate(HELD_OUT[0], 40, **bootstrap).rate > 0.15
+    enough = held_out_rate(HELD_OUT[0], 60, fitted=2_000, **bootstrap)
+    assert enough.rate <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)

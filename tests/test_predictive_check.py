@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -15,7 +17,7 @@ from pymc_ksd.engine import evaluate_conditional
 from pymc_ksd.fitted_density import fitted_density
 from pymc_ksd.kernels import IMQ, RBF
 from pymc_ksd.posterior_given import given_values
-from pymc_ksd.residuals import find_scale
+from pymc_ksd.residuals import residuals_given
 from pymc_ksd.stein import SteinKernel
 
 #: A few draws are enough for all that is not about p-values.
@@ -51,29 +53,43 @@ def regression(x=X, y=Y, data=False):
 def parts(model, posterior, name="y", num_draws=3):
     density = fitted_density(model, model[name], None, None)
     given = given_values(model, density.given, posterior, num_draws)
-    residuals = find_scale(density, given, np.random.default_rng(1))
-    return density, given, residuals
+    rng, n = np.random.default_rng(1), len(density.data())
+    return density, given, [residuals_given(density, n, values, rng) for values in given]
+
+
+def samples_of_data(density, residuals):
+    """The observations as residuals, one sample for every draw."""
+    return [[of_draw.of_data(density.data())] for of_draw in residuals]
 
 
 @pytest.mark.parametrize(("kernel", "slow"), [(RBF(), reference.rbf), (IMQ(), reference.imq)])
 def test_statistic_of_a_regression_is_the_double_loop(kernel, slow):
     model, posterior = regression()
-    _, given, residuals = parts(model, posterior)
+    density, given, residuals = parts(model, posterior)
     covariates = X[:, None] / 0.7
-    samples = [residuals.of_data(values) for values in given]
+    changing = [X[:, None] / width for width in (0.5, 1.0, 2.0)]
     sums, rows = evaluate_conditional(
-        SteinKernel(kernel), samples, np.array([1.3]), [None, covariates], rows_of=3, block_size=17
+        SteinKernel(kernel),
+        samples_of_data(density, residuals),
+        np.array([1.3]),
+        [None, covariates, changing],
+        block_size=17,
     )
-    expected_rows = np.zeros((60, 2))
+    assert sums.shape == (3, 1, 3)
+    expected_rows = np.zeros((60, 3))
     for index, (slope, sd) in enumerate(given):
-        centre, spread = residuals.centre[:, 0], residuals.spread[:, 0]
-        z = ((Y - centre) / spread)[:, None]
+        # The central 68 % of a normal distribution, given the draw.
+        spread = sd * stats.norm.ppf(0.84)
+        z = ((Y - 1 - slope * X) / spread)[:, None]
         score = (-(Y - 1 - slope * X) / sd**2 * spread)[:, None]
         u = reference.stein_matrix(slow, z, score, 1.3)[..., 0]
         np.fill_diagonal(u, 0)
-        local = np.exp(-((X[:, None] - X) ** 2) / (2 * 0.7**2))
-        np.testing.assert_allclose(sums[index], [u.sum(), (local * u).sum()], rtol=1e-10)
-        expected_rows += np.stack([u.sum(axis=1), (local * u).sum(axis=1)], axis=1)
+        squared = (X[:, None] - X) ** 2
+        kernels = [np.ones((60, 60)), np.exp(-squared / (2 * 0.7**2))]
+        kernels.append(np.exp(-squared / (2 * (0.5, 1.0, 2.0)[index] ** 2)))
+        products = np.stack([k * u for k in kernels])
+        np.testing.assert_allclose(sums[index, 0], products.sum(axis=(1, 2)), rtol=1e-9)
+        expected_rows += products.sum(axis=2).T
     np.testing.assert_allclose(rows, expected_rows, rtol=1e-9, atol=1e-10)
 
 
@@ -87,13 +103,16 @@ def poisson_regression():
 
 def test_statistic_of_counts_is_the_operator_written_out():
     model, posterior, counts = poisson_regression()
-    _, given, residuals = parts(model, posterior)
-    samples = [residuals.of_data(values) for values in given]
+    density, given, residuals = parts(model, posterior)
     sums, _ = evaluate_conditional(
-        BirthDeathKernel(RBF()), samples, np.array([0.9]), [None], block_size=23
+        BirthDeathKernel(RBF()),
+        samples_of_data(density, residuals),
+        np.array([0.9]),
+        [None],
+        block_size=23,
     )
-    centre, spread = residuals.centre[:, 0], residuals.spread[:, 0]
     for index, (slope,) in enumerate(given):
+        centre, spread = residuals[index].centre[:, 0], residuals[index].spread[:, 0]
         law = stats.poisson(np.exp(0.5 + slope * X))
         here, above, below = law.pmf(counts), law.pmf(counts + 1), law.pmf(counts - 1)
         up, down = above / (here + above), below / (here + below)
@@ -112,23 +131,60 @@ def test_statistic_of_counts_is_the_operator_written_out():
                         - down[i] * up[j] * kernel(z[i], z[j] + step[j])
                         + down[i] * down[j] * kernel(z[i], z[j])
                     )
-        np.testing.assert_allclose(sums[index, 0], total, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(sums[index, 0, 0], total, rtol=1e-9, atol=1e-10)
 
 
 def test_mean_of_the_statistic_is_zero_under_the_model():
     """Stein's identity for every observation with its own parameters, by simulation."""
     model, posterior, _ = poisson_regression()
-    density, given, residuals = parts(model, posterior, num_draws=1)
+    _, _, residuals = parts(model, posterior, num_draws=1)
     rng = np.random.default_rng(5)
-    samples = [
-        residuals.of_points(density.simulate(60, rng, *given[0])[:, None].astype(float), given[0])
-        for _ in range(400)
-    ]
-    sums, _ = evaluate_conditional(
+    samples = [[residuals[0].replicated(rng) for _ in range(400)]]
+    (sums,), _ = evaluate_conditional(
         BirthDeathKernel(RBF()), samples, np.array([1.0]), [None, X[:, None]]
     )
     error = sums.std(axis=0, ddof=1) / np.sqrt(len(sums))
     assert (np.abs(sums.mean(axis=0)) < 4 * error).all()
+
+
+def truncated():
+    return pm.TruncatedNormal("y", pm.Data("mu", X), 1.0, upper=3.0, observed=np.minimum(Y, 2.9))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: pm.Gamma("y", 2.0, pm.math.exp(X), observed=np.exp(Y)),
+        lambda: pm.Beta("y", 2.0, 3.0, observed=1 / (1 + np.exp(-Y))),
+        truncated,
+    ],
+    ids=["lower bound", "two bounds", "upper bound"],
+)
+def test_scale_from_quantiles_is_that_of_simulated_values(write, monkeypatch):
+    with pm.Model() as model:
+        write()
+    density = fitted_density(model, model["y"], None, None)
+    monkeypatch.setattr("pymc_ksd.residuals._SIMULATED", 20_001)
+    rng = np.random.default_rng(1)
+    simulated = residuals_given(replace(density, quantiles=None), 60, (), rng)
+    # PyMC 5 does not know the quantiles of truncated ones: then both are simulated.
+    found = residuals_given(density, 60, (), rng)
+    np.testing.assert_allclose(found.centre, simulated.centre, atol=0.1)
+    np.testing.assert_allclose(found.spread, simulated.spread, rtol=0.1)
+    assert np.ptp(found.centre) > 0.5 or write is not truncated
+
+
+def test_replicated_discrepancies_do_not_look_at_the_data():
+    """What is held against the data is a function of the draws alone."""
+    model, posterior = regression(data=True)
+    with pm.Model() as other:
+        x = pm.Data("x", X)
+        slope, sd = pm.Normal("slope", 0, 10), pm.HalfNormal("sd", 10)
+        pm.Normal("y", 1 + slope * x, sd, observed=3 * Y + 5)
+    options = {"num_draws": 20, "random_seed": 1, "bandwidth": "median"}
+    first, second = (pymc_ksd.ksd_ppc(m, posterior, **options) for m in (model, other))
+    np.testing.assert_array_equal(first["replicated_statistic"], second["replicated_statistic"])
+    assert not np.allclose(first["observed_statistic"], second["observed_statistic"])
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +308,7 @@ def test_covariates_none_and_labels():
     groups = pd.DataFrame({"group": np.where(X > 0, "high", "low")})
     density, given, _ = parts(model, posterior)
     _, local = find_comparisons(model, density, given, groups)
-    scaled = local.in_bandwidths(np.random.default_rng(0))
+    scaled = local.in_bandwidths(np.random.default_rng(0), given)
     same = np.exp(-0.5 * (scaled - scaled.T) ** 2)
     expected = (X[:, None] > 0) == (X[None, :] > 0)
     np.testing.assert_allclose(same, expected, atol=1e-7)
@@ -276,8 +332,11 @@ def test_auto_finds_inputs_labels_and_parameters():
     residuals, parameters, inputs = find_comparisons(model, density, given, "auto")
     assert (residuals.name, parameters.name, inputs.name) == ("residuals", "parameters", "inputs")
     assert sorted(column.labels for column in inputs.columns) == [False, True]
-    mean = np.mean([values[0][group] + values[1] * X for values in given], axis=0)
-    np.testing.assert_allclose(parameters.columns[0].values, mean)
+    assert parameters.changes
+    assert not inputs.changes
+    for values in given:
+        (column,) = parameters.at(values)
+        np.testing.assert_allclose(column.values, values[0][group] + values[1] * X)
 
 
 def test_observations_are_no_covariates_of_themselves():

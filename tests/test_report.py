@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from pymc_ksd import ksd_ppc, ksd_report, ksd_summary, ksd_test
+from pymc_ksd import ksd_ppc, ksd_report, ksd_summary, ksd_test, reporting
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -335,3 +335,19 @@ def test_wrong_options_are_named(options, message):
         ksd_report(model, draws, **options)
     with pytest.raises(TypeError, match="`idata` must hold a sampler's draws"):
         ksd_report(model)
+
+
+def test_report_hands_compile_options_on(monkeypatch):
+    model, posterior = regression(n=20)
+    seen = {}
+    for name in ("ksd_test", "ksd", "ksd_evolution", "ksd_ppc"):
+        original = getattr(reporting, name)
+
+        def recorded(*args, name=name, original=original, **options):
+            seen[name] = options["compile_kwargs"]
+            return original(*args, **options)
+
+        monkeypatch.setattr(reporting, name, recorded)
+    options = {"mode": "FAST_COMPILE"}
+    ksd_report(model, posterior, compile_kwargs=options, random_seed=0)
+    assert seen == dict.fromkeys(("ksd_test", "ksd", "ksd_evolution", "ksd_ppc"), options)

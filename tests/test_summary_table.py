@@ -20,7 +20,9 @@ def container(posterior):
 def test_ksd_summary_adds_columns_to_the_table_of_the_stack(labelled):
     model, posterior = labelled
     data = container(posterior)
-    table, plain = ksd_summary(model, data, round_to="none"), az.summary(data, round_to="none")
+    names = list(posterior.data_vars)
+    table = ksd_summary(model, data, var_names=names, round_to="none")
+    plain = az.summary(data, round_to="none")
     assert list(table.columns) == [*plain.columns, "ksd", "ess_ksd"]
     assert list(table.index) == list(plain.index)
     np.testing.assert_array_equal(table[plain.columns], plain)
@@ -31,6 +33,20 @@ def test_ksd_summary_adds_columns_to_the_table_of_the_stack(labelled):
     pooled = float(measures["weights"].sel(diagnostic="ksd"))
     assert [table.loc[f"weights[{i}]", "ksd"] for i in range(3)] == [pooled] * 3
     assert np.isnan(table.loc["shifted", "ksd"])
+
+
+def test_ksd_summary_shows_free_variables_unless_others_are_asked_for(labelled, monkeypatch):
+    model, posterior = labelled
+    seen = []
+    original = az.summary
+    monkeypatch.setattr(az, "summary", lambda d, **k: seen.append(list(d)) or original(d, **k))
+    table = ksd_summary(model, posterior)
+    assert seen == [["mu", "tau", "theta", "weights"]]
+    assert "shifted" not in table.index
+    report = pymc_ksd.ksd_report(model, posterior, predictive=False, random_seed=0)
+    assert list(report.summary.index) == list(table.index)
+    with_shifted = ksd_summary(model, posterior, var_names=["mu", "shifted"])
+    assert list(with_shifted.index) == ["mu", "shifted"]
 
 
 def test_ksd_summary_rows_follow_labels_not_positions(labelled):
