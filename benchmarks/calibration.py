@@ -18,6 +18,7 @@ from scipy.special import softmax
 from benchmarks.calibration_cases import LEVEL_CASES, MISSED_CASES, POWER_CASES, Case
 from benchmarks.rates import ALPHA, Rate, count_rejections, generator, header, page
 from pymc_ksd import Score, compile_score
+from pymc_ksd.diagnostics.score import target_of
 
 N = 200
 REPLICATIONS = 400
@@ -202,7 +203,8 @@ def _shown(cases: Sequence[Case], title: str = "level") -> Iterable[Case]:
 def _level_rows(cases: Sequence[Case], rates: Sequence[Rate]) -> list[str]:
     rows = []
     for case, rate in zip(cases, rates, strict=True):
-        transforms = {variable.transform or "none" for variable in case.score().variables}
+        target = target_of(case.score(), None, None, None)
+        transforms = {variable.transform or "none" for variable in target.variables}
         role = "free" if case.free else "observed"
         rows.append(f"| {case.name} | {role} | {', '.join(sorted(transforms))} | {rate} |")
     return [*header("distribution", "variable", "transform", "rejected, %"), *rows]

@@ -22,8 +22,8 @@ from pytensor.tensor.variable import TensorVariable
 from benchmarks.predictive_cases import EFFECTS, MISFITS, TRUE, Case, Fitted
 from benchmarks.rates import ALPHA, Rate, generator, header, page
 from pymc_ksd import ksd_ppc, ksd_test
-from pymc_ksd.fitted_density import fitted_density
-from pymc_ksd.posterior_given import given_values
+from pymc_ksd.models.observed.fitted import fitted_density
+from pymc_ksd.samples.posterior import given_values
 
 REPLICATIONS, POWER_REPLICATIONS = 200, 100
 NUM_DRAWS, HELD_OUT_DRAWS = 60, 100

@@ -21,7 +21,8 @@ from benchmarks.speed_cases import (
     whole_tests,
 )
 from pymc_ksd import Score, compile_score, ksd_test
-from pymc_ksd.nulls import bootstrap_weights
+from pymc_ksd.samples.sample import Sample
+from pymc_ksd.stats.nulls import Multinomial
 
 __all__ = [
     "cluster_seconds",
@@ -99,10 +100,15 @@ def floor_seconds(results: Mapping[str, tuple[float, float]]) -> float:
     return min(results[name][1] for name in FLOORS)
 
 
+def _weights(n: int, n_bootstrap: int) -> np.ndarray:
+    sample = Sample(np.empty((n, 1)))
+    return Multinomial().weights(sample, n_bootstrap, np.random.default_rng(1))
+
+
 def test_seconds(n: int, dim: int, n_bootstrap: int) -> dict[str, tuple[float, float]]:
     """Compare whole tests with m replicates, and the floor of their arithmetic."""
     x, s, h = sample(n, dim)
-    weights = bootstrap_weights("multinomial", n, n_bootstrap, np.random.default_rng(1))
+    weights = _weights(n, n_bootstrap)
     few = sample(n // 4, dim)
 
     def floor(x: np.ndarray, s: np.ndarray, h: float, weights: np.ndarray) -> None:
@@ -171,7 +177,7 @@ def memory_case(name: str, n: int, n_bootstrap: int) -> None:
         return
     weights = None
     if name != "pymc_ksd":
-        weights = bootstrap_weights("multinomial", n, n_bootstrap, np.random.default_rng(1))
+        weights = _weights(n, n_bootstrap)
     whole_tests([name])[name](x, s, h, np.empty((n_bootstrap, 0)) if weights is None else weights)
 
 
@@ -211,7 +217,7 @@ def small_tests(n: int = 100, n_bootstrap: int = 1_000) -> tuple[float, float]:
         pm.Normal("x", 0, 1, shape=2)
     score: Score = compile_score(model)
     x, s, h = sample(n, 2)
-    weights = bootstrap_weights("multinomial", n, n_bootstrap, np.random.default_rng(1))
+    weights = _weights(n, n_bootstrap)
     options: dict[str, Any] = {"random_seed": 0, "progressbar": False, "kernel": "imq"}
     mine, plain = [], []
     for _ in range(50):

@@ -15,9 +15,10 @@ import numpy as np
 from numba import njit, prange
 
 from pymc_ksd import IMQ, Score, ksd_test
-from pymc_ksd.engine import evaluate_all_pairs
-from pymc_ksd.points import ScaledPoints
-from pymc_ksd.stein import SteinKernel
+from pymc_ksd.engine.pairs import evaluate_all_pairs
+from pymc_ksd.stein.langevin import Langevin
+from pymc_ksd.stein.points import Points
+from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
 __all__ = ["FLOORS", "Statistic", "numpy_test", "statistics", "whole_test_floor", "whole_tests"]
 
@@ -27,9 +28,9 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 def ours(x: np.ndarray, s: np.ndarray, h: float) -> float:
     """Call the engine of this library, without a model around it."""
-    points = ScaledPoints(x, s, s, np.eye(x.shape[1]))
-    sums = evaluate_all_pairs(SteinKernel(IMQ()), points, np.array([h]), client=False)
-    return (sums.off_diagonal + float(sums.diagonal.sum())) / len(x) ** 2
+    member = Member("imq", SteinKernel(Langevin(), IMQ()), h)
+    sums = evaluate_all_pairs([member], Points(x, {"scores": s}), client=False)
+    return float(sums.off_diagonal[0] + sums.diagonal.sum()) / len(x) ** 2
 
 
 def _matrix(x: Any, s: Any, h: Any, numpy: Any, inverse_root: Callable[[Any], Any]) -> Any:

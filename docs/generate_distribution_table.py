@@ -20,6 +20,7 @@ import pymc as pm  # noqa: E402
 from distribution_cases import CASES, Case  # noqa: E402
 
 from pymc_ksd import Score, compile_score  # noqa: E402
+from pymc_ksd.diagnostics.score import target_of  # noqa: E402
 
 INTRODUCTION = """\
 # Distributions
@@ -63,7 +64,8 @@ def _outcome(compile_case, case: Case, is_observed: bool = False) -> str:
         score: Score = compile_case()
     except ValueError as error:
         return f"error: {' '.join(str(error).split())}"
-    transforms = [variable.transform for variable in score.variables if variable.transform]
+    variables = target_of(score, None, None, None).variables
+    transforms = [variable.transform for variable in variables if variable.transform]
     remarks = [f"transform {', '.join(f'`{name}`' for name in transforms)}"] if transforms else []
     if is_observed and case.is_single:
         remarks.append("one at a time")

@@ -21,7 +21,7 @@ import xarray as xr  # noqa: E402
 from test_eight_schools import advi, eight_schools, nuts  # noqa: E402
 
 import pymc_ksd  # noqa: E402
-from pymc_ksd.demonstration import main as demonstrate  # noqa: E402
+from pymc_ksd.report.demonstration import main as demonstrate  # noqa: E402
 
 
 def main() -> None:

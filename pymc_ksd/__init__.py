@@ -6,11 +6,12 @@ Importing this package adds its ``ksd_*`` functions to ``pymc``, without replaci
 import pymc
 
 from pymc_ksd._version import __version__
-from pymc_ksd.custom_kernels import General, Radial
-from pymc_ksd.draws import DrawsWarning
-from pymc_ksd.explanations import Explanation, Finding, explain
-from pymc_ksd.goodness_of_fit import ksd_test
-from pymc_ksd.kernels import IMQ, RBF, Kernel, Matern52
+from pymc_ksd.diagnostics.distance import ksd
+from pymc_ksd.diagnostics.evolution import ksd_evolution
+from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
+from pymc_ksd.diagnostics.predictive.check import ksd_ppc
+from pymc_ksd.diagnostics.score import Score, compile_score
+from pymc_ksd.diagnostics.summary import ksd_summary
 from pymc_ksd.plots import (
     plot_ksd_contributions,
     plot_ksd_evolution,
@@ -18,25 +19,55 @@ from pymc_ksd.plots import (
     plot_ksd_test,
     plot_ksd_witness,
 )
-from pymc_ksd.predictive_check import ksd_ppc
-from pymc_ksd.report import Report
-from pymc_ksd.reporting import ksd_report
-from pymc_ksd.sampler_quality import ksd, ksd_evolution
-from pymc_ksd.score import Score, compile_score
-from pymc_ksd.summary_table import ksd_summary
+from pymc_ksd.report.create import ksd_report
+from pymc_ksd.report.document import Report
+from pymc_ksd.report.explanations import Explanation, Finding, explain
+from pymc_ksd.samples.draws import DrawsWarning
+from pymc_ksd.stats.null import Null
+from pymc_ksd.stats.nulls import (
+    Multinomial,
+    Normal,
+    Parametric,
+    Rademacher,
+    Wild,
+    register_null,
+)
+from pymc_ksd.stats.statistic import Statistic
+from pymc_ksd.stats.statistics import (
+    Block,
+    Linear,
+    UStatistic,
+    VStatistic,
+    register_statistic,
+)
+from pymc_ksd.stein.custom_kernels import General, Radial
+from pymc_ksd.stein.kernels import IMQ, RBF, Kernel, Matern52, SumKernel
+from pymc_ksd.stein.named_kernels import register_kernel
 
 __all__ = [
     "IMQ",
     "RBF",
+    "Block",
     "DrawsWarning",
     "Explanation",
     "Finding",
     "General",
     "Kernel",
+    "Linear",
     "Matern52",
+    "Multinomial",
+    "Normal",
+    "Null",
+    "Parametric",
+    "Rademacher",
     "Radial",
     "Report",
     "Score",
+    "Statistic",
+    "SumKernel",
+    "UStatistic",
+    "VStatistic",
+    "Wild",
     "__version__",
     "compile_score",
     "explain",
@@ -51,6 +82,9 @@ __all__ = [
     "plot_ksd_ppc",
     "plot_ksd_test",
     "plot_ksd_witness",
+    "register_kernel",
+    "register_null",
+    "register_statistic",
 ]
 
 for _function in (ksd, ksd_evolution, ksd_ppc, ksd_report, ksd_summary, ksd_test):

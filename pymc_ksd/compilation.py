@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from functools import cache, reduce, wraps
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import pytensor
 from pytensor.compile.builders import OpFromGraph
@@ -31,17 +33,58 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.rewriting.ofg import inline_ofg_node
 
 __all__ = [
+    "EVERYBODY",
     "FUNCTIONS_LOCK",
     "compile_function",
     "compile_key",
     "inline_inner_graphs",
     "interpreted_mode",
+    "kept",
     "one_at_a_time",
     "without_compiler",
 ]
 
+Record = TypeVar("Record")
+
 #: Held while functions are built, and while those run that all callers share.
 FUNCTIONS_LOCK = RLock()
+#: What is kept for a model, or for all, at the most; what was used longest ago is dropped.
+_MOST_KEPT = 64
+
+
+class _Everybody:
+    """Owner of what belongs to no model."""
+
+
+EVERYBODY = _Everybody()
+_kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def kept(owner: Any, key: Any, build: Callable[[], Any]) -> Any:
+    """Return what was built before for a key, or build it.
+
+    The one place where compiled functions, and what is made of them, wait to be used again.
+
+    Parameters
+    ----------
+    owner : object
+        A model, whose functions are kept as long as it lives, or :data:`EVERYBODY`.
+    key : hashable
+        What tells functions of one owner apart.
+    build : callable
+        Builds it.
+
+    Returns
+    -------
+    object
+    """
+    with FUNCTIONS_LOCK:
+        own = _kept.setdefault(owner, {})
+        found = own.pop(key) if key in own else build()
+        while len(own) >= _MOST_KEPT:
+            own.pop(next(iter(own)))
+        own[key] = found
+        return found
 
 
 @node_rewriter([OpFromGraph])
@@ -90,9 +133,17 @@ def without_compiler() -> Iterator[None]:
         yield
 
 
-def one_at_a_time(function: Callable[..., Any], lock: Any) -> Callable[..., Any]:
-    """Return a function that runs in one thread at a time."""
+def one_at_a_time(record: Record) -> Record:
+    """Return a dataclass whose functions run in one thread at a time, with one lock for all."""
+    lock = RLock()
+    members = {field.name: getattr(record, field.name) for field in fields(record)}  # type: ignore[arg-type]
+    for name, member in members.items():
+        if callable(member):
+            members[name] = _locked(member, lock)
+    return type(record)(**members)
 
+
+def _locked(function: Callable[..., Any], lock: Any) -> Callable[..., Any]:
     @wraps(function)
     def locked(*args: Any, **kwargs: Any) -> Any:
         with lock:
@@ -120,12 +171,12 @@ def compile_function(
     inputs: Sequence[Any], outputs: Any, compile_kwargs: Mapping[str, Any] | None = None
 ) -> Any:
     """Return a function for a graph, interpreted unless `compile_kwargs` asks for a mode."""
-    options = {"mode": interpreted_mode(), "on_unused_input": "ignore", **(compile_kwargs or {})}
-    interpreted = options["mode"] is interpreted_mode()
-    if not interpreted:
-        options["mode"] = _usable(get_mode(options["mode"]))
-    with FUNCTIONS_LOCK, without_compiler() if interpreted else nullcontext():
-        function = pytensor.function(list(inputs), outputs, **options)
+    options = {"on_unused_input": "ignore", **(compile_kwargs or {})}
+    with FUNCTIONS_LOCK:
+        interpreted = "mode" not in options
+        options["mode"] = interpreted_mode() if interpreted else _usable(get_mode(options["mode"]))
+        with without_compiler() if interpreted else nullcontext():
+            function = pytensor.function(list(inputs), outputs, **options)
     function.trust_input = True
     return function
 

@@ -9,17 +9,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
+from numeric import LANGEVIN, members
 
-from pymc_ksd import RBF, General, Score, ksd, ksd_test
-from pymc_ksd.block_walk import upper_triangle
-from pymc_ksd.cluster import _added, _block_numbers, _blocks, _totals
-from pymc_ksd.engine import evaluate_all_pairs
-from pymc_ksd.pair_totals import PairWork, Totals
-from pymc_ksd.points import scale_points
-from pymc_ksd.stein import SteinKernel
+from pymc_ksd import RBF, General, Score, ksd, ksd_ppc, ksd_test
+from pymc_ksd.engine.cluster import _added, _block_numbers, _blocks, _totals
+from pymc_ksd.engine.conditional import _ConditionalWork, evaluate_conditional
+from pymc_ksd.engine.pair_work import PairWork, Totals
+from pymc_ksd.engine.pairs import evaluate_all_pairs
+from pymc_ksd.engine.schedule import upper_triangle
 
 distributed = pytest.importorskip("distributed")
 
@@ -50,30 +51,46 @@ def test_tasks_cover_every_block_once():
 @pytest.mark.parametrize("fused", [True, False])
 def test_sums_of_parts_add_up(rng, fused, monkeypatch):
     """What tasks do, without a cluster."""
-    monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", 0 if fused else np.inf)
-    points = scale_points(rng.normal(size=(60, 3)), rng.normal(size=(60, 3)), "cov")
+    monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", 0 if fused else np.inf)
+    points = LANGEVIN.scaled(rng.normal(size=(60, 3)), [rng.normal(size=(60, 3))], "cov")
     weights = rng.integers(-1, 3, size=(7, 60)).astype(np.int8)
     groups = np.arange(60.0) % 4
-    work = PairWork(SteinKernel(RBF()), points, np.array([1.0, 2.0]), weights, True, groups)
+    work = PairWork(members(RBF(), 1.0, 2.0), points, weights, True, groups)
     numbers = np.array(list(_block_numbers(60, 17)))
     parts = [_totals(work, 17, part) for part in np.array_split(numbers, 4)]
     before = parts[0].quadratic.copy()
     together = _added(parts)
     np.testing.assert_array_equal(parts[0].quadratic, before)  # results may be needed again
     whole = evaluate_all_pairs(
-        work.stein,
+        work.members,
         points,
-        work.bandwidths,
         weights=weights,
         coordinates=True,
         groups=groups,
         block_size=17,
     )
-    np.testing.assert_allclose(together.u - whole.diagonal.sum(), whole.off_diagonal, rtol=1e-10)
+    own = whole.diagonal.sum(axis=1)
+    np.testing.assert_allclose(together.u - own, whole.off_diagonal, rtol=1e-10)
     np.testing.assert_allclose(together.quadratic, whole.quadratic, rtol=1e-10)
     np.testing.assert_allclose(together.coordinates, whole.coordinates, rtol=1e-10)
     np.testing.assert_allclose(together.all_earlier(), whole.earlier, rtol=1e-10, atol=1e-12)
     assert isinstance(together, Totals)
+
+
+def test_sums_of_parts_with_covariates_add_up(rng):
+    """What tasks of a predictive check do, without a cluster."""
+    samples = [
+        [LANGEVIN.scaled(rng.normal(size=(60, 2)), [rng.normal(size=(60, 2))], None) for _ in "ab"]
+        for _ in range(3)
+    ]
+    covariates = [None, rng.normal(size=(60, 1)), [rng.normal(size=(60, 1)) for _ in samples]]
+    chosen = members(RBF(), 1.0, 2.0)
+    work = _ConditionalWork(chosen, samples, covariates)
+    numbers = np.array(list(_block_numbers(60, 17)))
+    together = _added([_totals(work, 17, part) for part in np.array_split(numbers, 4)])
+    sums, rows = evaluate_conditional(chosen, samples, covariates, block_size=23)
+    np.testing.assert_allclose(together.sums, sums, rtol=1e-10)
+    np.testing.assert_allclose(together.rows, rows, rtol=1e-9, atol=1e-11)
 
 
 def test_threads_leave_the_process_as_they_found_it(rng):
@@ -89,8 +106,8 @@ def test_threads_leave_the_process_as_they_found_it(rng):
     def blas_threads():
         return [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
 
-    points = scale_points(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)), None)
-    work = PairWork(SteinKernel(General(gaussian)), points, np.array([1.0]))
+    points = LANGEVIN.scaled(rng.normal(size=(60, 2)), [rng.normal(size=(60, 2))], None)
+    work = PairWork(members(General(gaussian), 1.0), points)
     numbers = np.array(list(_block_numbers(60, 11)))
     before = blas_threads(), pytensor.config.cxx
     with ThreadPoolExecutor(4) as pool:
@@ -122,14 +139,14 @@ def test_task_of_a_cluster_does_its_work_itself():
 
 @pytest.mark.slow
 def test_cluster_without_workers_is_waited_for(monkeypatch):
-    monkeypatch.setattr("pymc_ksd.cluster._PATIENCE", 20)
+    monkeypatch.setattr("pymc_ksd.engine.cluster._PATIENCE", 20)
     score = Score.from_callable(standard_normal, 4)
     options = {"random_seed": 0, "progressbar": False}
     with cluster(0) as workers, distributed.Client(workers) as client:
         workers.scale(1)
         remote = ksd_test(score, draws(400), client=client, **options)
         workers.scale(0)
-        monkeypatch.setattr("pymc_ksd.cluster._PATIENCE", 0.2)
+        monkeypatch.setattr("pymc_ksd.engine.cluster._PATIENCE", 0.2)
         while client.nthreads():
             time.sleep(0.1)
         with pytest.raises(RuntimeError, match="cluster of `client` has no workers"):
@@ -155,16 +172,22 @@ def test_same_numbers_as_local(rng):
     few = data.isel(draw=slice(60), k=0)
     angles = Score.from_callable(standard_normal, 1)
     general = ksd_test(angles, few, kernel=General(periodic), client=False, **options)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=rng.normal(size=300))
+    fitted = xr.Dataset({"mu": (("chain", "draw"), rng.normal(0, 0.06, size=(1, 30)))})
+    check = ksd_ppc(model, fitted, client=False, **options)
     with cluster(2) as workers, distributed.Client(workers) as client:
         # Found by itself, and given.
         remote = ksd_test(score, data, **options)
         remote_measures = ksd(score, data, progressbar=False, client=client)
         remote_general = ksd_test(angles, few, kernel=General(periodic), client=client, **options)
+        remote_check = ksd_ppc(model, fitted, client=client, **options)
         deadline = time.monotonic() + 20
         while client.futures and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not client.futures  # nothing is left behind
     pairs = [(local, remote), (measures, remote_measures), (general, remote_general)]
+    pairs.append((check.drop_vars("contributions_of"), remote_check))
     for here, there in pairs:
         for name in here.data_vars:
             np.testing.assert_allclose(there[name], here[name], rtol=1e-10, err_msg=str(name))

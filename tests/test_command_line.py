@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_ksd.command_line import main
+from pymc_ksd.report.command_line import main
 
 MODEL = """
 from __future__ import annotations
@@ -84,7 +84,7 @@ def folder(tmp_path_factory):
 
 def run(folder, *arguments, **variables):
     """Run the command in a process of its own."""
-    command = [sys.executable, "-c", "import sys; from pymc_ksd.command_line import main; "]
+    command = [sys.executable, "-c", "import sys; from pymc_ksd.report.command_line import main; "]
     command[-1] += "sys.exit(main())"
     return subprocess.run(
         [*command, *arguments],
@@ -126,7 +126,7 @@ def test_what_cannot_run_exits_with_two_and_says_why(folder):
 
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_a_reader_that_has_gone_does_not_change_the_exit_code(folder, option):
-    code = "import sys; from pymc_ksd.command_line import main; sys.exit(main())"
+    code = "import sys; from pymc_ksd.report.command_line import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "check", "model.py", "good.nc", *option]
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -202,7 +202,7 @@ def test_a_page_that_cannot_be_drawn_loses_nothing(file, code, capsys, monkeypat
     def broken(self, path):
         raise RuntimeError("no picture")
 
-    monkeypatch.setattr("pymc_ksd.report.Report.save", broken)
+    monkeypatch.setattr("pymc_ksd.report.document.Report.save", broken)
     assert main(["check", "model.py", file, "--report", "out.html"]) == code
     printed = capsys.readouterr()
     assert "out.html was not written: RuntimeError: no picture" in printed.err

@@ -6,14 +6,14 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from numeric import BIRTH_DEATH, all_pairs, block, members
 from scipy import stats
 
 from benchmarks.calibration import rejection_rate
 from benchmarks.count_cases import COUNT_CASES, COUNT_POWER_CASES
 from pymc_ksd import IMQ, RBF, General, Matern52, compile_score, ksd_test
-from pymc_ksd.birth_death import BirthDeathKernel
-from pymc_ksd.engine import evaluate_all_pairs, evaluate_pairs
-from pymc_ksd.points import scale_lattice_points
+from pymc_ksd.engine.pairs import evaluate_pairs
+from pymc_ksd.stein.stein_kernel import SteinKernel
 
 # PyMC 5 builds truncated distributions through a call that PyTensor is about to change.
 pytestmark = pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
@@ -28,9 +28,12 @@ KERNELS = {
 }
 
 
-def matrix(stein, points, bandwidth):
-    parameters = map(np.asarray, stein.kernel.parameter_values(bandwidth))
-    return stein.matrix()[0](*points.arrays, *points.arrays, *points.constants, *parameters)
+def rates_at(score, points):
+    return score._target.values(points)
+
+
+def matrix(kernel, points, bandwidth):
+    return block(SteinKernel(BIRTH_DEATH, kernel), points, points, bandwidth)
 
 
 def operator_kernel(probability, kernel, points, steps):
@@ -63,7 +66,7 @@ def test_rates_are_ratios_of_the_probabilities_that_scipy_has(case):
     score = case.score()
     data = case.draw(np.random.default_rng(0), 40)
     points = score.unconstrain(data)
-    births, deaths = score.rates(points)
+    births, deaths = rates_at(score, points)
     assert births.shape == deaths.shape == points.shape
     values = np.asarray(data).reshape(40, -1)
     for coordinate in range(points.shape[1]):
@@ -94,7 +97,7 @@ def test_all_sums_match_the_operator_written_out(rng, name, scale):
         pm.Poisson("a", np.asarray(2.0), observed=values[:, 0].astype(int))
         pm.Binomial("b", 4, np.asarray(0.6), observed=values[:, 1].astype(int))
     score = compile_score(model)
-    points = scale_lattice_points(values, *score.checked_rates(values), scale)
+    points = BIRTH_DEATH.scaled(values, rates_at(score, values), scale)
     steps = np.eye(2) / (1.0 if scale is None else values.std(axis=0, ddof=1))
     if scale == "cov":
         # Whitened: z = C⁻¹ y with C the Cholesky factor of the covariance, pulled to its diagonal.
@@ -103,10 +106,8 @@ def test_all_sums_match_the_operator_written_out(rng, name, scale):
     terms = operator_kernel(probability, lambda x, y: slow(x, y, 1.3), values, steps)
     u = terms.sum(axis=-1)
     weights = rng.normal(size=(4, 15)).astype(np.float32)
-    stein, bandwidths = BirthDeathKernel(kernel), np.array([1.3])
-    sums = evaluate_all_pairs(
-        stein, points, bandwidths, weights=weights, coordinates=True, block_size=4
-    )
+    options = {"operator": BIRTH_DEATH, "weights": weights, "coordinates": True}
+    sums = all_pairs(kernel, points, 1.3, block_size=4, **options)
     off = u - np.diag(np.diag(u))
     np.testing.assert_allclose(sums.diagonal, np.diag(u), rtol=1e-10)
     scaled = np.abs(terms).sum()
@@ -116,11 +117,12 @@ def test_all_sums_match_the_operator_written_out(rng, name, scale):
     np.testing.assert_allclose(sums.coordinates / scaled, terms.sum((0, 1)) / scaled, atol=1e-10)
     own = np.einsum("iid->d", terms)
     np.testing.assert_allclose(sums.coordinates_diagonal, own, rtol=1e-10)
-    pairs = evaluate_pairs(stein, points, bandwidths, slice(0, 14, 2), slice(1, 14, 2))
+    chosen = members(kernel, 1.3, operator=BIRTH_DEATH)
+    (pairs,) = evaluate_pairs(chosen, points, slice(0, 14, 2), slice(1, 14, 2))
     np.testing.assert_allclose(
         pairs, [u[i, i + 1] for i in range(0, 14, 2)], rtol=1e-10, atol=1e-10
     )
-    part = matrix(stein, points, 1.3)[3:9, 3:9]
+    part = matrix(kernel, points, 1.3)[3:9, 3:9]
     np.testing.assert_allclose(part, u[3:9, 3:9], rtol=1e-10, atol=1e-10)
 
 
@@ -153,8 +155,7 @@ def test_stein_kernel_sums_to_zero_over_the_whole_support(case, kernel):
     np.testing.assert_allclose(probabilities.sum(), 1, rtol=1e-12)
     score = case.score()
     points = score.unconstrain(values)
-    lattice = scale_lattice_points(points, *score.checked_rates(points), None)
-    u = matrix(BirthDeathKernel(kernel), lattice, 1.5)
+    u = matrix(kernel, BIRTH_DEATH.scaled(points, rates_at(score, points), None), 1.5)
     size = probabilities @ np.abs(u)
     np.testing.assert_allclose(probabilities @ u / size, 0, atol=1e-10)
 
@@ -341,7 +342,7 @@ def test_zeros_of_inflated_counts_are_no_reason_to_reject():
 def test_rates_stay_bounded_however_unlikely_a_value_is():
     with pm.Model() as model:
         pm.Poisson("y", np.asarray(1e-3), observed=[0, 80, 0, 1])
-    births, deaths = compile_score(model).rates(np.array([[0.0], [80.0]]))
+    births, deaths = rates_at(compile_score(model), np.array([[0.0], [80.0]]))
     np.testing.assert_allclose(births[:, 0], [1e-3 / (1 + 1e-3), 1e-3 / (81 + 1e-3)], rtol=1e-9)
     np.testing.assert_allclose(deaths[:, 0], [0.0, 80 / (80 + 1e-3)], rtol=1e-9)
 
@@ -393,10 +394,6 @@ def test_bad_counts(rng):
     with pytest.raises(ValueError, match=r"partly discrete \(count\).*one by one with `var_names`"):
         ksd_test(mixed)
     assert 0 < ksd_test(mixed, var_names="count", random_seed=0)["p_value"] <= 1
-    with pm.Model() as continuous:
-        pm.Normal("x")
-    with pytest.raises(ValueError, match="are continuous and have a gradient, not rates"):
-        compile_score(continuous).rates(np.zeros((2, 1)))
 
 
 @pytest.mark.slow

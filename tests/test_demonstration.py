@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pymc_ksd.demonstration import NEWCOMB, main
+from pymc_ksd.report.demonstration import NEWCOMB, main
 
 
 def test_demonstration_passes_one_test_and_fails_another(tmp_path):

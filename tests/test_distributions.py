@@ -95,7 +95,7 @@ def model_logp(model, score):
     """Return the model's own log density as a function of one flat unconstrained point."""
     with without_compiler():
         logp = model.compile_logp(mode=interpreted_mode())
-    shapes = [variable.unconstrained_shape for variable in score.variables]
+    shapes = [variable.unconstrained_shape for variable in score._target.variables]
     names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
     stops = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1]
 
@@ -120,7 +120,9 @@ def one_observation_logp(case: Case, score):
     model, _ = free_score(case)
     rv = model["x"]
     transform = model.rvs_to_transforms[rv]
-    point = pt.tensor("point", shape=score.variables[0].unconstrained_shape, dtype="float64")
+    point = pt.tensor(
+        "point", shape=score._target.variables[0].unconstrained_shape, dtype="float64"
+    )
     value = transform.backward(point, *rv.owner.inputs)
     log_jacobian = transform.log_jac_det(point, *rv.owner.inputs)
     with without_compiler():
@@ -142,8 +144,8 @@ def test_compile_score_free_matches_finite_differences(case):
     model, score = free_score(case)
     points = score.unconstrain(case.sample(N_POINTS))
     assert points.shape == (N_POINTS, score.dim)
-    assert score.kind == "prior"
-    assert score.circular == (("x",) if case.name == "VonMises" else ())
+    assert score._target.kind == "prior"
+    assert score._target.circular == (("x",) if case.name == "VonMises" else ())
     assert_is_gradient(score(points), model_logp(model, score), points)
 
 
@@ -160,11 +162,11 @@ def test_compile_score_observed_matches_finite_differences(case):
     score = observed_score(case)
     points = score.unconstrain(sample)
     assert points.shape == (N_POINTS, score.dim)
-    assert score.kind == "observed"
+    assert score._target.kind == "observed"
     scores = score(points)
     assert_is_gradient(scores, one_observation_logp(case, score), points)
     np.testing.assert_allclose(score(points[1:3]), scores[1:3], rtol=1e-10)
-    own = score.observed_data()["x"]
+    own = score._target.observed()["x"]
     np.testing.assert_array_equal(own, sample[:1] if case.is_single else sample)
 
 
@@ -343,7 +345,9 @@ def test_compile_score_of_structured_models_matches_finite_differences(build, rn
     options = {"mode": interpreted_mode()} if build is correlated else None
     with without_compiler() if build is correlated else nullcontext():
         score = compile_score(model, compile_kwargs=options)
-    assert [variable.name for variable in score.variables] == [rv.name for rv in model.free_RVs]
+    assert [variable.name for variable in score._target.variables] == [
+        rv.name for rv in model.free_RVs
+    ]
     points = rng.normal(0.0, 0.7, size=(N_POINTS, score.dim))
     assert_is_gradient(score(points), model_logp(model, score), points)
 
@@ -353,7 +357,7 @@ def test_missing_values_are_coordinates():
         missing_values()
     score = compile_score(model)
     assert "y_unobserved" in " ".join(score.labels)
-    assert score.kind == "posterior"
+    assert score._target.kind == "posterior"
 
 
 def test_compile_score_uses_new_data_without_compiling(rng, count_compilations):
@@ -368,7 +372,7 @@ def test_compile_score_uses_new_data_without_compiling(rng, count_compilations):
     before = score(points)
     compiled = len(count_compilations)
     pm.set_data({"x": [1.0, 2.0, -1.0], "data": [0.5, 2.5, 0.0]}, model=model)
-    assert compile_score(model) is score
+    assert compile_score(model)._target is score._target
     after = score(points)
     assert len(count_compilations) == compiled
     assert np.abs(after - before).max() > 0.1

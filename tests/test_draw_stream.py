@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from pymc_ksd import Score, ksd_test
-from pymc_ksd.draw_stream import DrawStream, is_large
+from pymc_ksd.samples.stream import DrawStream, is_large
 
 da = pytest.importorskip("dask.array")
 INDEPENDENT = "ignore:.*takes the draws as independent"
@@ -35,8 +35,8 @@ def draws(rng, n_draws):
 
 @pytest.fixture
 def small_stretches(monkeypatch):
-    monkeypatch.setattr("pymc_ksd.draw_stream._LARGE_NUMBERS", 1_000)
-    monkeypatch.setattr("pymc_ksd.draw_stream._STRETCH_NUMBERS", 900)
+    monkeypatch.setattr("pymc_ksd.samples.stream._LARGE_NUMBERS", 1_000)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 900)
 
 
 @pytest.mark.filterwarnings(INDEPENDENT)
@@ -58,7 +58,7 @@ def test_stretches_are_whole_and_complete(rng, model, small_stretches):
     from pymc_ksd import compile_score
 
     data = draws(rng, 433)
-    stretches = list(DrawStream(compile_score(model), data).points(multiple=50))
+    stretches = list(DrawStream(compile_score(model)._target, data).points(multiple=50))
     assert len(stretches) > 3
     assert all(len(part) % 50 == 0 for part in stretches[:-1])
     mu = data["mu"].transpose("draw", "chain", "k").values.reshape(-1, 2)

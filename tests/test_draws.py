@@ -4,9 +4,19 @@ import pytest
 import xarray as xr
 from scipy.signal import lfilter
 
-from pymc_ksd import compile_score, ksd_test
-from pymc_ksd.draws import Draws, estimate_autocorrelation_time, read_draws
-from pymc_ksd.nulls import wild_weights
+from pymc_ksd import Wild, compile_score, ksd_test
+from pymc_ksd.samples import draws as samples_draws
+from pymc_ksd.samples.sample import Sample
+from pymc_ksd.stats.autocorrelation import autocorrelation_time_of as time_of
+
+
+def read_draws(score, data):
+    return samples_draws.read_draws(score._target, data)
+
+
+def wild_weights(n_chains, n_draws, n_replicates, time, rng):
+    sample = Sample(np.zeros((n_chains * n_draws, 1)), n_chains)
+    return Wild(time).weights(sample, n_replicates, rng)
 
 
 @pytest.fixture(scope="module")
@@ -212,12 +222,6 @@ def autoregressive(rng, phi, shape):
     noise = rng.normal(size=shape)
     noise[:, 1:] *= np.sqrt(1 - phi**2)
     return lfilter([1.0], [1.0, -phi], noise, axis=1)
-
-
-def time_of(chains):
-    n_chains, n_draws, dim = chains.shape
-    points = chains.swapaxes(0, 1).reshape(-1, dim)
-    return estimate_autocorrelation_time(Draws(points, n_chains, n_draws))
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])

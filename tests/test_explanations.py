@@ -9,9 +9,9 @@ import xarray as xr
 from rich.console import Console
 
 from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_ppc, ksd_test
-from pymc_ksd.convergence import arviz_findings
-from pymc_ksd.explanations import low_share
-from pymc_ksd.results import parameter_sizes
+from pymc_ksd.diagnostics.results import parameter_sizes
+from pymc_ksd.report.convergence import arviz_findings
+from pymc_ksd.report.explanations import low_share
 
 STANDARD = Score.from_callable(lambda x: -x, dim=2)
 

@@ -7,7 +7,10 @@ import xarray as xr
 from scipy import stats
 
 import pymc_ksd
-from pymc_ksd.predictive_density import predictive_score
+from pymc_ksd.diagnostics.prepare import predictive
+
+#: A few draws are enough for all that is not about the level.
+pytestmark = pytest.mark.filterwarnings("ignore:`posterior` has .* draws")
 
 RNG = np.random.default_rng(4)
 MU, SD = RNG.normal(size=30), 1 + 0.2 * RNG.uniform(size=30)
@@ -23,8 +26,10 @@ def normal_model():
     return model, xr.Dataset({k: (("chain", "draw"), v[None]) for k, v in fields.items()})
 
 
-def score_of(model, posterior, **options):
-    return predictive_score(model, posterior, options.get("var_names"), None, None)
+def score_of(model, posterior):
+    """The posterior predictive distribution, as a score."""
+    new = np.zeros(2)
+    return pymc_ksd.Score(predictive(model, new, posterior, None, None, None, False))
 
 
 def test_score_is_that_of_the_mixture():
@@ -61,7 +66,7 @@ def test_rates_are_those_of_the_mixture():
     def probability(value):
         return stats.poisson(rates[MIXED]).pmf(value[:, None]).mean(axis=1)
 
-    births, deaths = score.rates(y[:, None])
+    births, deaths = score._target.values(y[:, None])
     here, above, below = probability(y), probability(y + 1), probability(y - 1)
     np.testing.assert_allclose(births[:, 0], above / (here + above), rtol=1e-9)
     np.testing.assert_allclose(deaths[:, 0], below / (here + below), rtol=1e-9)
@@ -163,6 +168,38 @@ def test_new_data_are_replicated_with_draws_that_are_not_mixed():
     rng = np.random.default_rng(1)
     values = {round(float(score.simulate(1, rng)[0, 0]), 5) for _ in range(300)}
     assert values == {round(float(mu), 5) for mu in MU[1::2]}
+
+
+def test_few_draws_are_told():
+    model, posterior = normal_model()
+    with pytest.warns(pymc_ksd.DrawsWarning, match="`posterior` has 30 draws: with fewer than 100"):
+        pymc_ksd.ksd_test(model, np.zeros(5) + MU[:5], posterior=posterior, n_bootstrap=2)
+
+
+def test_replicates_on_the_boundary_are_drawn_again():
+    """Most values of this distribution are rounded to its bounds now and then."""
+    with pm.Model() as model:
+        shape = pm.HalfNormal("shape")
+        pm.Beta("y", shape, shape, observed=np.full(5, 0.5))
+    draws = xr.Dataset({"shape": (("chain", "draw"), np.full((1, 20), 0.1))})
+    new = np.clip(np.random.default_rng(1).beta(0.1, 0.1, size=60), 1e-6, 1 - 1e-6)
+    result = pymc_ksd.ksd_test(model, new, posterior=draws, n_bootstrap=19, random_seed=1)
+    assert np.isfinite(result["null_distribution"]).all()
+
+
+def test_without_a_random_function_there_is_a_way_out():
+    def logp(value, mu):
+        return pm.logp(pm.Normal.dist(mu, 1.0), value)
+
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.CustomDist("y", mu, logp=logp, observed=np.zeros(4))
+    draws = xr.Dataset({"mu": (("chain", "draw"), np.zeros((1, 20)))})
+    new = np.random.default_rng(1).normal(size=30)
+    with pytest.raises(ValueError, match=r"Give its distribution a `random` function, or"):
+        pymc_ksd.ksd_test(model, new, posterior=draws)
+    result = pymc_ksd.ksd_test(model, new, posterior=draws, null="multinomial", random_seed=1)
+    assert result["p_value"] > 0.01
 
 
 def test_bad_use_is_explained():

@@ -3,32 +3,33 @@
 import os
 import subprocess
 import sys
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from numeric import LANGEVIN, all_pairs, members
 from scipy import stats
 
 from pymc_ksd import IMQ, RBF, Matern52, Radial, Score, ksd_test
-from pymc_ksd.engine import evaluate_all_pairs, evaluate_conditional
-from pymc_ksd.fused_block import FusedBlock
-from pymc_ksd.kernel_code import block_loops, profile_source
-from pymc_ksd.points import scale_points
-from pymc_ksd.stein import SteinKernel
+from pymc_ksd.engine.conditional import evaluate_conditional
+from pymc_ksd.engine.functions import Functions
+from pymc_ksd.engine.machine_code import _loops_module, profile_source
+from pymc_ksd.stein.stein_kernel import SteinKernel, Wanted
 
 
 @pytest.fixture
 def machine_code(monkeypatch):
-    monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", 0)
+    monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", 0)
 
 
 def test_code_that_does_not_compile_falls_back_to_the_graph(rng, machine_code, monkeypatch):
     score, x = Score.from_callable(lambda x: -x, dim=2), rng.normal(size=(60, 2))
     expected = ksd_test(score, x, random_seed=0)
     broken = "@njit(**_OPTIONS)\ndef profile(squared, parameters):\n    return unknown\n"
-    monkeypatch.setattr("pymc_ksd.stein.profile_source", lambda kernel: broken)
-    monkeypatch.setattr("pymc_ksd.stein._functions", {})
+    monkeypatch.setattr("pymc_ksd.engine.machine_code.profile_source", lambda kernel: broken)
+    monkeypatch.setattr("pymc_ksd.compilation._kept", WeakKeyDictionary())
     with pytest.warns(UserWarning, match=r"RBF\(\) could not be compiled to machine code"):
         found = ksd_test(score, x, random_seed=0)
     np.testing.assert_allclose(found["statistic"], expected["statistic"], rtol=1e-10)
@@ -49,7 +50,7 @@ def test_code_that_does_not_compile_falls_back_to_the_graph(rng, machine_code, m
 )
 def test_profile_and_its_derivatives(kernel, expected):
     parameters = tuple(float(number) for number in kernel.parameter_values(2.0))
-    profile = block_loops(profile_source(kernel)).profile
+    profile = _loops_module(profile_source(kernel)).profile
     r, step = np.linspace(0.5, 9, 40), 1e-3
     value, first, second = np.array([profile(number, parameters) for number in r]).T
     np.testing.assert_allclose(value, expected(r), rtol=1e-13)
@@ -59,7 +60,7 @@ def test_profile_and_its_derivatives(kernel, expected):
 
 
 def test_exponential_is_exact_to_the_last_digits():
-    exp = block_loops(profile_source(RBF())).exp
+    exp = _loops_module(profile_source(RBF())).exp
     x = np.concatenate([np.linspace(-699, 708, 5_000), -np.geomspace(1e-300, 1, 200)])
     np.testing.assert_allclose([exp(number) for number in x], np.exp(x), rtol=4e-16)
     assert exp(-1e9) == 0.0
@@ -70,15 +71,14 @@ def test_kernel_with_other_operations_keeps_its_graph(rng, machine_code):
     def smooth(squared_distance):
         return pt.erfc(squared_distance)
 
-    stein = SteinKernel(Radial(smooth))
-    assert profile_source(stein.kernel) is None
-    (function, *_) = stein.block(weights=False, coordinates=False, fused=True)
-    assert not isinstance(function, FusedBlock)
-    (function, *_) = SteinKernel(RBF()).block(weights=False, coordinates=False, fused=True)
-    assert isinstance(function, FusedBlock)
-    compiled = SteinKernel(RBF(), {"mode": "FAST_COMPILE"})
-    (function,) = compiled.block(weights=False, coordinates=False, fused=True)
-    assert not isinstance(function, FusedBlock)
+    assert profile_source(Radial(smooth)) is None
+    for kernel, options, fused in (
+        (Radial(smooth), None, False),
+        (RBF(), None, True),
+        (RBF(), {"mode": "FAST_COMPILE"}, False),
+    ):
+        stein = SteinKernel(LANGEVIN, kernel, options)
+        assert Functions.of(stein, Wanted(), 1).fused == fused
 
 
 def several_scales(squared_distance):
@@ -115,27 +115,25 @@ SHARED = pytensor.shared(0.5)
     ],
 )
 def test_unusual_kernels_give_the_numbers_of_their_graph(rng, function, written, monkeypatch):
-    points = scale_points(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)), None)
-    stein = SteinKernel(Radial(function))
-    assert (profile_source(stein.kernel) is not None) == written
+    points = LANGEVIN.scaled(rng.normal(size=(60, 2)), [rng.normal(size=(60, 2))], None)
+    kernel = Radial(function)
+    assert (profile_source(kernel) is not None) == written
     values = []
     for pairs in (0, np.inf):
-        monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
-        values.append(evaluate_all_pairs(stein, points, np.array([1.0])).off_diagonal)
+        monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", pairs)
+        values.append(all_pairs(kernel, points, 1.0).off_diagonal)
     np.testing.assert_allclose(*values, rtol=1e-10)
 
 
 @pytest.mark.parametrize("dim", [3, 30])
 def test_samples_with_covariates(rng, dim, monkeypatch):
     x, covariates = rng.normal(size=(2, 60, dim)), rng.normal(size=(60, 2))
-    samples = [[scale_points(points, -points, None)] for points in x]
+    samples = [[LANGEVIN.scaled(points, [-points], None)] for points in x]
     changing = [covariates[:, :1], covariates[:, 1:]]
     sums, rows = [], []
     for pairs in (0, np.inf):
-        monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
-        result = evaluate_conditional(
-            SteinKernel(RBF()), samples, np.array([2.0]), [None, covariates, changing]
-        )
+        monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", pairs)
+        result = evaluate_conditional(members(RBF(), 2.0), samples, [None, covariates, changing])
         sums.append(result[0])
         rows.append(result[1])
     np.testing.assert_allclose(*sums, rtol=1e-10)
@@ -143,13 +141,13 @@ def test_samples_with_covariates(rng, dim, monkeypatch):
 
 
 def test_result_does_not_depend_on_blocks(rng, machine_code):
-    points = scale_points(rng.normal(size=(500, 4)), rng.normal(size=(500, 4)), "cov")
+    points = LANGEVIN.scaled(rng.normal(size=(500, 4)), [rng.normal(size=(500, 4))], "cov")
     weights = rng.integers(-1, 3, size=(20, 500)).astype(np.int8)
     whole, parts = (
-        evaluate_all_pairs(
-            SteinKernel(IMQ()),
+        all_pairs(
+            IMQ(),
             points,
-            np.array([2.0]),
+            2.0,
             weights=weights,
             coordinates=True,
             block_size=size,
@@ -163,9 +161,9 @@ def test_result_does_not_depend_on_blocks(rng, machine_code):
 
 def test_infinite_kernel_is_refused(rng, machine_code):
     kernel = Radial(lambda squared_distance: pt.log(2 - squared_distance), name="logarithm")
-    points = scale_points(rng.normal(size=(20, 2)), rng.normal(size=(20, 2)), None)
+    points = LANGEVIN.scaled(rng.normal(size=(20, 2)), [rng.normal(size=(20, 2))], None)
     with pytest.raises(ValueError, match=r"Radial\(logarithm\) is not finite"):
-        evaluate_all_pairs(SteinKernel(kernel), points, np.array([1.0]))
+        all_pairs(kernel, points, 1.0)
 
 
 def heavy_tailed(rng):
@@ -188,7 +186,7 @@ def test_single_precision_does_not_move_the_p_value(rng, draw, null, monkeypatch
     score = Score.from_callable(lambda x: -x, 2)
     results = []
     for pairs in (np.inf, 0):
-        monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
+        monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", pairs)
         results.append(ksd_test(score, data, null=null, kernel="imq", random_seed=1))
     exact, single = results
     # Points' own terms are in the graph's sum before they are taken away.
@@ -208,7 +206,7 @@ def test_p_values_of_many_samples_move_less_than_their_error(rng, monkeypatch):
     for index in range(40):
         data = rng.normal(0.02 * index / 40, 1, size=(200, 3))
         for row, pairs in enumerate((np.inf, 0)):
-            monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
+            monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", pairs)
             p_values[row, index] = ksd_test(score, data, random_seed=index)["p_value"]
     assert stats.kstest(p_values[0], "uniform").pvalue > 1e-6  # not all the same
     # One replicate in a thousand may change sides; the Monte Carlo error is up to sixteen times it.
@@ -218,8 +216,8 @@ def test_p_values_of_many_samples_move_less_than_their_error(rng, monkeypatch):
 def test_code_is_found_again_by_the_next_process(tmp_path):
     script = (
         "import pathlib, sys, pymc_ksd, numpy as np\n"
-        "from pymc_ksd import block_walk\n"
-        "block_walk._FUSED_PAIRS = 0\n"
+        "from pymc_ksd.engine import functions\n"
+        "functions._FUSED_PAIRS = 0\n"
         "score = pymc_ksd.Score.from_callable(lambda x: -x, 2)\n"
         "data = np.random.default_rng(0).normal(size=(50, 2))\n"
         "result = pymc_ksd.ksd_test(score, data, random_seed=0)\n"

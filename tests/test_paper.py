@@ -120,7 +120,7 @@ def test_smoothed_spins_have_the_closed_form_score(rng):
     np.testing.assert_allclose(smoothed(y), expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(grid.root @ grid.root, grid.matrix, atol=1e-12)
     # Rates of the spins: b = p(y + 1) / (p(y) + p(y + 1)) for a spin that is down.
-    births, deaths = spins.rates((x > 0).astype(float))
+    births, deaths = spins._target.values((x > 0).astype(float))
     flipped = x.copy()
     flipped[:, 7] *= -1
     ratio = np.exp(grid.log_unnormalised(flipped) - grid.log_unnormalised(x))

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from pymc_ksd.points import choose_bandwidths, median_distance, scale_points
+from pymc_ksd import RBF
+from pymc_ksd.stein.bandwidths import check_bandwidth, median_distance
+from pymc_ksd.stein.operators import OPERATORS
+
+
+def scale_points(points, scores, scale):
+    return OPERATORS["langevin"].scaled(points, [scores], scale)
 
 
 def test_scale_points_cov_whitens_and_keeps_the_inner_product(rng):
@@ -13,7 +19,7 @@ def test_scale_points_cov_whitens_and_keeps_the_inner_product(rng):
     # A score is a covector: its product with a displacement does not depend on coordinates.
     np.testing.assert_allclose(
         np.sum((x[:-1] - x[1:]) * s[1:], axis=1),
-        np.sum((scaled.positions[:-1] - scaled.positions[1:]) * scaled.scores[1:], axis=1),
+        np.sum((scaled.positions[:-1] - scaled.positions[1:]) * scaled.terms["scores"][1:], axis=1),
         rtol=1e-8,
     )
 
@@ -22,10 +28,10 @@ def test_scale_points_std_and_none(rng):
     x, s = rng.normal(5, [1.0, 10.0], size=(50, 2)), rng.normal(size=(50, 2))
     plain = scale_points(x, s, None)
     np.testing.assert_allclose(plain.positions, x - np.median(x, axis=0))
-    assert plain.scores is s
+    assert plain.terms["scores"] is s
     standard = scale_points(x, s, "std")
     np.testing.assert_allclose(standard.positions.std(0, ddof=1), 1)
-    np.testing.assert_allclose(standard.scores, s * x.std(0, ddof=1))
+    np.testing.assert_allclose(standard.terms["scores"], s * x.std(0, ddof=1))
 
 
 def test_scale_points_cov_survives_few_points_and_collinear_coordinates(rng):
@@ -70,6 +76,6 @@ def test_median_distance_uses_a_subset_of_many_points(rng):
         (None, TypeError, "`bandwidth` must be a number"),
     ],
 )
-def test_choose_bandwidths_bad_values(rng, bandwidth, error, message):
+def test_bad_bandwidths_are_explained(bandwidth, error, message):
     with pytest.raises(error, match=message):
-        choose_bandwidths(bandwidth, np.zeros((3, 1)), rng)
+        check_bandwidth(RBF(), bandwidth)

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from pymc_ksd import progress
+from pymc_ksd.engine import progress
 
 
 @pytest.fixture

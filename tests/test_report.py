@@ -4,6 +4,8 @@ import io
 import json
 import re
 import warnings
+from functools import partial
+from importlib import import_module
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,8 +14,11 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from pymc_ksd import ksd_ppc, ksd_report, ksd_summary, ksd_test, reporting
+import pymc_ksd
+from pymc_ksd import ksd_ppc, ksd_summary, ksd_test
+from pymc_ksd.report import create
 
+ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
 MARKUP = "<script>alert(1)</script>"
 
 
@@ -150,7 +155,7 @@ def test_what_other_libraries_warn_of_is_no_finding(monkeypatch):
         warnings.warn("install something", UserWarning, stacklevel=2)
         return ksd_ppc(*args, **kwargs)
 
-    monkeypatch.setattr("pymc_ksd.reporting.ksd_ppc", noisy)
+    monkeypatch.setattr("pymc_ksd.report.create.ksd_ppc", noisy)
     model, draws = regression()
     with pytest.warns(UserWarning, match="install something"):
         report = ksd_report(model, draws, num_draws=60, progressbar=False)
@@ -162,7 +167,7 @@ def test_a_table_that_cannot_be_made_does_not_lose_the_test(monkeypatch):
     def broken(*args, **kwargs):
         raise TypeError("no table today")
 
-    monkeypatch.setattr("pymc_ksd.reporting.with_measures", broken)
+    monkeypatch.setattr("pymc_ksd.report.create.with_measures", broken)
     model, draws = regression(shift=1.0)
     report = ksd_report(model, draws, predictive=False, progressbar=False)
     assert report.rejected
@@ -178,7 +183,7 @@ def test_text_among_the_draws_is_left_out(good):
     report = ksd_report(model, named, predictive=False, progressbar=False)
     assert report.summary.equals(good.summary)
     assert report.verdict.status == "passed"
-    with pytest.raises(ValueError, match="of `idata` with numbers, got label"):
+    with pytest.raises(ValueError, match="of `data` with numbers, got label"):
         ksd_report(model, named, var_names="label")
 
 
@@ -333,21 +338,43 @@ def test_wrong_options_are_named(options, message):
     model, draws = regression()
     with pytest.raises(ValueError, match=message):
         ksd_report(model, draws, **options)
-    with pytest.raises(TypeError, match="`idata` must hold a sampler's draws"):
+    with pytest.raises(TypeError, match="`data` must hold a sampler's draws"):
         ksd_report(model)
 
 
 def test_report_hands_compile_options_on(monkeypatch):
     model, posterior = regression(n=20)
     seen = {}
-    for name in ("ksd_test", "ksd", "ksd_evolution", "ksd_ppc"):
-        original = getattr(reporting, name)
+    for name in ("diagnose_draws", "ksd_ppc"):
+        original = getattr(create, name)
 
         def recorded(*args, name=name, original=original, **options):
             seen[name] = options["compile_kwargs"]
             return original(*args, **options)
 
-        monkeypatch.setattr(reporting, name, recorded)
+        monkeypatch.setattr(create, name, recorded)
     options = {"mode": "FAST_COMPILE"}
     ksd_report(model, posterior, compile_kwargs=options, random_seed=0)
-    assert seen == dict.fromkeys(("ksd_test", "ksd", "ksd_evolution", "ksd_ppc"), options)
+    assert seen == dict.fromkeys(("diagnose_draws", "ksd_ppc"), options)
+
+
+def test_draws_are_read_scored_and_compared_once(monkeypatch):
+    model, posterior = regression(n=20)
+    counts = {}
+
+    def counted(place):
+        module, _, name = place.rpartition(".")
+        original = getattr(import_module(module), name)
+
+        def call(*args, **options):
+            counts[name] = counts.get(name, 0) + 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(place, call)
+
+    counted("pymc_ksd.diagnostics.prepare.read_draws")
+    counted("pymc_ksd.diagnostics.prepare.score_points")
+    counted("pymc_ksd.stats.statistics.evaluate_all_pairs")
+    report = ksd_report(model, posterior, predictive=False)
+    assert counts == {"read_draws": 1, "score_points": 1, "evaluate_all_pairs": 1}
+    assert report.test is not None

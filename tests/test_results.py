@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from pymc_ksd import Score, ksd_test
-from pymc_ksd.results import conclusion
+from pymc_ksd.diagnostics.results import conclusion
 
 
 @pytest.fixture(scope="module")

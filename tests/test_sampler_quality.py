@@ -176,7 +176,7 @@ def test_many_short_chains_need_no_table_of_chains(rng):
 
 def test_ksd_checks_options_before_it_measures(labelled, monkeypatch):
     model, posterior = labelled
-    monkeypatch.setattr("pymc_ksd.sampler_quality.evaluate_all_pairs", None)
+    monkeypatch.setattr("pymc_ksd.stats.statistics.evaluate_all_pairs", None)
     for options, message in (
         ({"var_names": "typo"}, "`var_names` must name free variables"),
         ({"block_size": 0}, "`block_size` must be at least 1"),

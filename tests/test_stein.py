@@ -1,12 +1,12 @@
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from numeric import LANGEVIN, all_pairs, block, members, unscaled
 from reference import imq, matern52, rbf, stein_matrix
 
 from pymc_ksd import IMQ, RBF, General, Matern52, Radial
-from pymc_ksd.engine import evaluate_all_pairs, evaluate_pairs, evaluate_squares
-from pymc_ksd.points import ScaledPoints, scale_points
-from pymc_ksd.stein import SteinKernel
+from pymc_ksd.engine.pairs import evaluate_pairs, evaluate_squares
+from pymc_ksd.stein.stein_kernel import SteinKernel
 
 
 def general_rbf(x, y, bandwidth):
@@ -42,14 +42,14 @@ CASES = {
 def sample(rng, n, dim):
     x = rng.normal(size=(n, dim))
     s = -0.7 * x + 0.2 * rng.normal(size=(n, dim))
-    return ScaledPoints(x, s, s, np.eye(dim))
+    return unscaled(x, s)
 
 
 @pytest.fixture(params=["graph", "machine code"])
 def route(request, monkeypatch):
     """Whichever way blocks are evaluated, however few points there are."""
     pairs = 0 if request.param == "machine code" else np.inf
-    monkeypatch.setattr("pymc_ksd.block_walk._FUSED_PAIRS", pairs)
+    monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", pairs)
     return request.param
 
 
@@ -59,14 +59,14 @@ def test_all_sums_match_the_double_loop(rng, name, dim, route):
     kernel, reference = CASES[name]
     points = sample(rng, 17, dim)
     bandwidth = 0.8 * np.sqrt(dim)
-    terms = stein_matrix(reference, points.positions, points.scores, bandwidth)
+    terms = stein_matrix(reference, points.positions, points.terms["scores"], bandwidth)
     u = terms.sum(axis=-1)
     weights = rng.normal(size=(6, 17)).astype(np.float32)
     groups = np.arange(17.0) % 3
-    sums = evaluate_all_pairs(
-        SteinKernel(kernel),
+    sums = all_pairs(
+        kernel,
         points,
-        np.array([bandwidth]),
+        bandwidth,
         weights=weights,
         coordinates=True,
         groups=groups,
@@ -95,11 +95,11 @@ def test_all_sums_match_the_double_loop(rng, name, dim, route):
 def test_pairs_and_squares_agree_with_the_double_loop(rng, name, route):
     kernel, reference = CASES[name]
     points = sample(rng, 8, 3)
-    u = stein_matrix(reference, points.positions, points.scores, 1.1).sum(axis=-1)
-    stein, bandwidth = SteinKernel(kernel), np.array([1.1])
-    pairs = evaluate_pairs(stein, points, bandwidth, slice(0, 8, 2), slice(1, 8, 2))
+    u = stein_matrix(reference, points.positions, points.terms["scores"], 1.1).sum(axis=-1)
+    chosen = members(kernel, 1.1)
+    (pairs,) = evaluate_pairs(chosen, points, slice(0, 8, 2), slice(1, 8, 2))
     np.testing.assert_allclose(pairs, [u[i, i + 1] for i in range(0, 8, 2)], rtol=1e-10)
-    sums, squares = evaluate_squares(stein, points, bandwidth, 3)
+    (sums,), ((squares,),) = evaluate_squares(chosen, points, 3)
     different = u * (1 - np.eye(8))
     parts = [different[:3, :3], different[3:6, 3:6]]
     np.testing.assert_allclose(sums, [part.sum() for part in parts], rtol=1e-10)
@@ -112,10 +112,10 @@ def test_coordinates_of_whitened_points(rng, name, route):
     kernel, _ = CASES[name]
     x = rng.normal(size=(12, 3)) @ np.array([[3.0, 1.0, 0.0], [0.0, 0.5, 0.2], [0.0, 0.0, 7.0]])
     s = rng.normal(size=(12, 3))
-    points = scale_points(x, s, "cov")
+    points = LANGEVIN.scaled(x, [s], "cov")
     y = (x - np.median(x, axis=0)) / x.std(0, ddof=1)
     t = s * x.std(0, ddof=1)
-    h, mixing = 1.3, points.mixing
+    h, mixing = 1.3, points.coordinate_constants["mixing"]
     np.testing.assert_allclose(points.positions, y @ mixing.T, atol=1e-12)
     expected = np.zeros(3)
     for i in range(12):
@@ -125,9 +125,7 @@ def test_coordinates_of_whitened_points(rng, name, route):
             pull = mixing.T @ z / h**2
             mixed = k * ((mixing**2).sum(0) / h**2 - pull**2)
             expected += t[i] * t[j] * k + t[i] * pull * k - t[j] * pull * k + mixed
-    sums = evaluate_all_pairs(
-        SteinKernel(kernel), points, np.array([h]), coordinates=True, block_size=5
-    )
+    sums = all_pairs(kernel, points, h, coordinates=True, block_size=5)
     np.testing.assert_allclose(sums.coordinates, expected, rtol=1e-10)
 
 
@@ -137,31 +135,29 @@ def test_stein_kernel_has_mean_zero_under_its_density(rng):
     density = np.exp(-0.5 * grid[:, 0] ** 2) / np.sqrt(2 * np.pi)
     y = np.array([[0.7]])
     for kernel in (RBF(), IMQ(), Matern52()):
-        stein = SteinKernel(kernel)
-        u = stein.matrix()[0](grid, -grid, y, -y, *map(np.asarray, kernel.parameter_values(1.0)))
+        u = block(SteinKernel(LANGEVIN, kernel), unscaled(grid, -grid), unscaled(y, -y), 1.0)
         integral = np.trapezoid(u[:, 0] * density, grid[:, 0])
         assert abs(integral) < 1e-6
 
 
 def test_several_bandwidths_average(rng):
     points = sample(rng, 9, 2)
-    stein = SteinKernel(RBF())
-    single = [evaluate_all_pairs(stein, points, np.array([h])).off_diagonal for h in (0.5, 2.0)]
-    both = evaluate_all_pairs(stein, points, np.array([0.5, 2.0])).off_diagonal
+    single = [all_pairs(RBF(), points, h).off_diagonal for h in (0.5, 2.0)]
+    both = all_pairs(RBF(), points, 0.5, 2.0).off_diagonal
     np.testing.assert_allclose(both, np.mean(single), rtol=1e-12)
 
 
 def test_kernel_that_is_not_finite_far_away_is_refused(rng):
     kernel = Radial(lambda squared_distance: pt.log(2 - squared_distance), name="logarithm")
     with pytest.raises(ValueError, match=r"Radial\(logarithm\) is not finite"):
-        evaluate_all_pairs(SteinKernel(kernel), sample(rng, 20, 2), np.array([1.0]))
+        all_pairs(kernel, sample(rng, 20, 2), 1.0)
 
 
 def test_general_kernels_are_evaluated_in_chunks(rng, monkeypatch):
-    points, kernel = sample(rng, 20, 3), SteinKernel(General(general_rbf))
-    whole = evaluate_all_pairs(kernel, points, np.array([1.0]), coordinates=True)
-    monkeypatch.setattr("pymc_ksd.engine.GENERAL_NUMBERS", 50)
-    parts = evaluate_all_pairs(kernel, points, np.array([1.0]), coordinates=True)
+    points, kernel = sample(rng, 20, 3), General(general_rbf)
+    whole = all_pairs(kernel, points, 1.0, coordinates=True)
+    monkeypatch.setattr("pymc_ksd.engine.pairs.GENERAL_NUMBERS", 50)
+    parts = all_pairs(kernel, points, 1.0, coordinates=True)
     np.testing.assert_allclose(parts.diagonal, whole.diagonal, rtol=1e-12)
     np.testing.assert_allclose(parts.coordinates_diagonal, whole.coordinates_diagonal, rtol=1e-12)
 
@@ -169,7 +165,7 @@ def test_general_kernels_are_evaluated_in_chunks(rng, monkeypatch):
 def test_kernel_without_derivative_at_zero_is_refused(rng):
     kernel = Radial(lambda squared_distance: pt.exp(-pt.sqrt(squared_distance)), name="exponential")
     with pytest.raises(ValueError, match=r"Radial\(exponential\) is not finite .*zero distance"):
-        evaluate_all_pairs(SteinKernel(kernel), sample(rng, 5, 2), np.array([1.0]))
+        all_pairs(kernel, sample(rng, 5, 2), 1.0)
 
 
 # Numba says so when it compiles a product with a transposed matrix; it does not when the compiled
@@ -184,10 +180,11 @@ def test_compiled_modes_agree_with_the_interpreted_graph(rng, kernel, mode):
     points = sample(rng, 40, 3)
     weights = rng.normal(size=(5, 40))
     interpreted, compiled = (
-        evaluate_all_pairs(
-            SteinKernel(kernel, options),
+        all_pairs(
+            kernel,
             points,
-            np.array([1.2]),
+            1.2,
+            compile_kwargs=options,
             weights=weights,
             coordinates=True,
             groups=np.arange(40.0) % 4,

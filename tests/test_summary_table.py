@@ -6,7 +6,7 @@ import xarray as xr
 
 import pymc_ksd
 from pymc_ksd import Score, ksd, ksd_summary
-from pymc_ksd.summary_table import _by_label, _numbers
+from pymc_ksd.diagnostics.summary import _by_label, _numbers
 
 
 def container(posterior):

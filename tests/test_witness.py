@@ -5,20 +5,24 @@ import pymc as pm
 import pytest
 import reference
 import xarray as xr
+from numeric import BIRTH_DEATH, LANGEVIN, members, unscaled
 
 import pymc_ksd
-from pymc_ksd.birth_death import BirthDeathKernel
-from pymc_ksd.engine import evaluate_witness
-from pymc_ksd.kernels import IMQ, RBF
-from pymc_ksd.points import LatticePoints, ScaledPoints
-from pymc_ksd.stein import SteinKernel
+from pymc_ksd.engine import conditional
+from pymc_ksd.stein.kernels import IMQ, RBF
+from pymc_ksd.stein.points import Points
 
 RNG = np.random.default_rng(7)
 
 
+def evaluate_witness(kernel, sample, bandwidth, places, weights, operator=LANGEVIN):
+    chosen = members(kernel, bandwidth, operator=operator)
+    (f,) = conditional.evaluate_witness(chosen, sample, places, weights)
+    return f
+
+
 def points(dim):
-    x, s = RNG.normal(size=(20, dim)), RNG.normal(size=(20, dim))
-    return ScaledPoints(x, s, s, np.eye(dim))
+    return unscaled(RNG.normal(size=(20, dim)), RNG.normal(size=(20, dim)))
 
 
 @pytest.mark.parametrize("dim", [1, 3])
@@ -26,24 +30,24 @@ def points(dim):
 def test_witness_is_the_sum_written_out(kernel, slow, dim):
     sample = points(dim)
     places, weights = RNG.normal(size=(5, dim)), RNG.uniform(size=(20, 5))
-    f = evaluate_witness(SteinKernel(kernel), sample, np.array([1.2]), places, weights)
+    f = evaluate_witness(kernel, sample, 1.2, places, weights)
     for at, place in enumerate(places):
         expected = np.zeros(dim)
         for i in range(20):
             k, gradient, _, _ = slow(sample.positions[i], place, 1.2)
-            expected += weights[i, at] * (sample.scores[i] * k + gradient) / 20
+            expected += weights[i, at] * (sample.terms["scores"][i] * k + gradient) / 20
         np.testing.assert_allclose(f[at], expected, rtol=1e-10, atol=1e-12)
 
 
 def test_operator_on_the_witness_gives_the_discrepancy():
     """The V-statistic is the mean of s f + f' over the points."""
     sample = points(1)
-    stein, ones = SteinKernel(RBF()), np.ones((20, 20))
+    ones = np.ones((20, 20))
 
     def witness(at):
-        return evaluate_witness(stein, sample, np.array([1.0]), at, ones)
+        return evaluate_witness(RBF(), sample, 1.0, at, ones)
 
-    x, s = sample.positions, sample.scores
+    x, s = sample.positions, sample.terms["scores"]
     slope = (witness(x + 1e-5) - witness(x - 1e-5)) / 2e-5
     u = reference.stein_matrix(reference.rbf, x, s, 1.0)[..., 0]
     assert float(np.mean(s * witness(x) + slope)) == pytest.approx(u.mean(), rel=1e-7)
@@ -51,9 +55,10 @@ def test_operator_on_the_witness_gives_the_discrepancy():
 
 def test_witness_of_counts_is_the_operator_written_out():
     z, up, down, step = (RNG.uniform(size=(15, 1)) for _ in range(4))
-    sample = LatticePoints(z, up, down, step, np.eye(1))
+    rates = {"births": up, "deaths": down, "lengths": step}
+    sample = Points(z, rates, {"steps": np.eye(1)})
     places, weights = np.linspace(-1, 2, 4)[:, None], RNG.uniform(size=(15, 4))
-    f = evaluate_witness(BirthDeathKernel(RBF()), sample, np.array([0.8]), places, weights)
+    f = evaluate_witness(RBF(), sample, 0.8, places, weights, BIRTH_DEATH)
 
     def kernel(a, b):
         return np.exp(-((a - b.T) ** 2) / (2 * 0.8**2))

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pymc_ksd.progress import progress_bar
+from pymc_ksd.engine.progress import progress_bar
 
 __all__ = ["Experiment", "Measured", "Setting", "find_experiment", "run_experiment", "versions"]
 

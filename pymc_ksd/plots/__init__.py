@@ -1,4 +1,7 @@
-"""Plots of results, built on arviz-plots so that all of its backends work."""
+"""Plots of results, built on arviz-plots so that all of its backends work.
+
+They know results only, and may import `diagnostics`.
+"""
 
 from pymc_ksd.plots.contributions import plot_ksd_contributions
 from pymc_ksd.plots.evolution import plot_ksd_evolution

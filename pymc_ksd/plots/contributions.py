@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.results import parameter_sizes
 from pymc_ksd.plots.options import (
     NEUTRAL,
     REJECTED,
@@ -17,7 +18,6 @@ from pymc_ksd.plots.options import (
     plain,
     visual_options,
 )
-from pymc_ksd.results import parameter_sizes
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.explanations import growth
+from pymc_ksd.diagnostics.results import growth
 from pymc_ksd.plots.options import (
     CHAIN,
     NEUTRAL,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.results import conclusion
 from pymc_ksd.plots.options import (
     ACCEPTED,
     REJECTED,
@@ -16,7 +17,6 @@ from pymc_ksd.plots.options import (
     plain,
     visual_options,
 )
-from pymc_ksd.results import conclusion
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.results import contribution_name
 from pymc_ksd.plots.options import (
     CHAIN,
     NEUTRAL,
@@ -18,7 +19,6 @@ from pymc_ksd.plots.options import (
     plain,
     visual_options,
 )
-from pymc_ksd.results import contribution_name
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection

@@ -1,0 +1,164 @@
+"""How far a sampler's draws are from the posterior, in numbers to hold against R-hat and ESS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_ksd.diagnostics.measured import Measured, measure
+from pymc_ksd.diagnostics.results import contribution_name, contributions
+from pymc_ksd.diagnostics.score import Score
+from pymc_ksd.stats.statistics import VStatistic
+from pymc_ksd.stein.kernels import Kernel
+
+__all__ = ["distance_result", "ksd"]
+
+
+def ksd(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    kernel: str | Kernel | Callable[..., Any] = "imq",
+    bandwidth: str | float | ArrayLike = "auto",
+    scale: str | None = "cov",
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
+) -> xr.Dataset:
+    r"""Measure how far draws are from the posterior: overall, by chain and by variable.
+
+    Parameters
+    ----------
+    model : pm.Model or Score, optional
+        The model, by default the one whose context is active, or its compiled score.
+    data : DataTree, InferenceData or Dataset
+        A sampler's draws of all free variables.
+    var_names : str or sequence of str, optional
+        Show the contributions of these variables only. The discrepancy is always that of the whole
+        posterior: marginal densities, and their scores, are unknown.
+    kernel : str, Kernel or callable, default "imq"
+        See :func:`ksd_test`.
+    bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
+        See :func:`ksd_test`.
+    scale : {None, "std", "cov"}, default "cov"
+        See :func:`ksd_test`.
+    block_size : int, optional
+        Points that are compared at a time. Changes speed and memory, never the result.
+    random_seed : int or numpy.random.Generator, optional
+        Picks the draws for the median distance when there are more than 1,000.
+    progressbar : bool, default True
+        Show a progress bar when the work is long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``.
+    client : distributed.Client or False, optional
+        See :func:`ksd_test`.
+
+    Returns
+    -------
+    xarray.Dataset
+        With variables
+
+        - ``ksd`` and ``ess_ksd``: the root of the V-statistic V of all draws, and the number of
+          independent draws that would have it, :math:`\frac{1}{n} \sum_i u(x_i, x_i) / V`,
+        - ``ksd_per_chain`` and ``ess_ksd_per_chain``: the same for each chain by itself,
+        - for each variable, under its own name and dims and with the dim ``diagnostic``: ``ksd``
+          and ``ess_ksd`` of the coordinate's own Stein kernel in units of its standard deviation,
+          and ArviZ's ``ess_bulk`` beside them. Variables whose unconstrained coordinates do not
+          belong to single elements (simplex, ordered, Cholesky factor) show their pooled value.
+
+    Notes
+    -----
+    For independent draws ``ess_ksd`` is about their number, for correlated draws it falls as the
+    usual effective sample size does, and for a biased sampler it stops growing however long the
+    run. Where it is far below ``ess_bulk``, the draws mix well around the wrong distribution.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, xarray as xr
+    >>> import pymc_ksd
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu")
+    ...     tau = pm.HalfNormal("tau")
+    >>> rng = np.random.default_rng(0)
+    >>> draws = xr.Dataset(
+    ...     {
+    ...         "mu": (("chain", "draw"), rng.normal(0.5, 1, size=(4, 250))),  # wrong mean
+    ...         "tau": (("chain", "draw"), abs(rng.normal(size=(4, 250)))),
+    ...     }
+    ... )
+    >>> measures = pm.ksd(model, draws)
+    >>> bool(measures["mu"].sel(diagnostic="ess_ksd") < 100)
+    True
+    """
+    names = [var_names] if isinstance(var_names, str) else var_names
+    measured = measure(
+        model,
+        data,
+        kernel=kernel,
+        bandwidth=bandwidth,
+        scale=scale,
+        coordinates=True,
+        var_names=names,
+        block_size=block_size,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+        client=client,
+    )
+    return distance_result(measured, names)
+
+
+def distance_result(measured: Measured, names: Sequence[str] | None = None) -> xr.Dataset:
+    """Return what :func:`ksd` returns."""
+    sums = measured.sums
+    n = len(sums.diagonal)
+    total = VStatistic().of_sums(sums)
+    chain_v, chain_diagonal = (part[:, -1] for part in measured.chain_curves())
+    dataset = xr.Dataset(
+        {
+            "ksd": np.sqrt(max(total, 0.0)),
+            "ess_ksd": sums.diagonal.mean() / total,
+            "ksd_per_chain": ("chain", np.sqrt(np.maximum(chain_v, 0))),
+            "ess_ksd_per_chain": ("chain", chain_diagonal / chain_v),
+        },
+        coords=measured.chain_coords,
+        attrs=measured.attributes("ksd"),
+    )
+    variables = measured.prepared.target.variables
+    v = contributions(sums.coordinates / n**2, variables)
+    diagonal = contributions(sums.coordinates_diagonal / n, variables)
+    for variable in variables:
+        if names is not None and variable.name not in names:
+            continue
+        key = contribution_name(variable.name)
+        parts = [
+            np.sqrt(v[key]),
+            diagonal[key] / v[key],
+            _ess_bulk(measured, variable.name, v[key]),
+        ]
+        joined = xr.concat(parts, "diagnostic", coords="minimal", compat="override")
+        dataset[key] = joined.assign_coords(diagnostic=["ksd", "ess_ksd", "ess_bulk"])
+    return dataset
+
+
+def _ess_bulk(measured: Measured, name: str, template: xr.DataArray) -> xr.DataArray:
+    """Return ArviZ's bulk ESS of a variable in the shape of its contribution."""
+    from arviz_stats.base import array_stats
+
+    if name not in measured.prepared.sample.posterior:
+        return xr.full_like(template, np.nan)
+    values = measured.prepared.sample.posterior[name].values
+    flat = values.reshape(*values.shape[:2], -1)
+    sizes = np.array([array_stats.ess(flat[..., j]) for j in range(flat.shape[-1])])
+    if template.shape == values.shape[2:]:
+        return template.copy(data=sizes.reshape(template.shape))
+    known = sizes[np.isfinite(sizes)]
+    return xr.full_like(template, known.min() if known.size else np.nan)

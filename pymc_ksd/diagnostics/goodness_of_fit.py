@@ -1,0 +1,281 @@
+"""The public goodness-of-fit test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_ksd.diagnostics.prepare import Prepared, comparing, predictive, prepare
+from pymc_ksd.diagnostics.results import dataset_of_test
+from pymc_ksd.diagnostics.score import Score, target_of
+from pymc_ksd.options import check_alpha, check_count, optional_count, warn_user
+from pymc_ksd.samples.containers import holds_draws
+from pymc_ksd.samples.draws import DrawsWarning
+from pymc_ksd.stats.null import Null, fewest_replicates
+from pymc_ksd.stats.nulls import Wild, get_null
+from pymc_ksd.stats.statistic import Effort, Statistic
+from pymc_ksd.stats.statistics import Block, get_statistic
+from pymc_ksd.stats.test import Outcome, Plan, run_test
+from pymc_ksd.stein.kernels import Kernel
+
+__all__ = ["REPLICATES", "ksd_test", "result_of_test", "run_prepared"]
+
+#: Replicates of the null, and where each is scored under all draws of a posterior.
+REPLICATES, _SLOW_REPLICATES = 1_000, 199
+
+
+def ksd_test(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    posterior: Any = None,
+    var_names: str | Sequence[str] | None = None,
+    sample_dims: str | Sequence[str] | None = None,
+    kernel: str | Kernel | Callable[..., Any] | None = None,
+    bandwidth: str | float | ArrayLike = "auto",
+    scale: str | None = "auto",
+    statistic: str | Statistic | None = None,
+    null: str | Null | None = None,
+    autocorrelation_time: float | None = None,
+    n_bootstrap: int | None = None,
+    alpha: float = 0.05,
+    points_per_block: int | None = None,
+    block_size: int | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
+) -> xr.Dataset:
+    r"""Test whether data or draws come from a model, by the kernelized Stein discrepancy.
+
+    The discrepancy between the sample's distribution p and the model's density q is
+    :math:`\mathbb{E}_{x, x' \sim p}\, u_q(x, x')`, zero if and only if p = q. It needs only the
+    gradient of :math:`\log q`, so q need not be normalised and is never sampled from [1]_. Counts
+    are tested by ratios of neighbouring probabilities in its place.
+
+    Parameters
+    ----------
+    model : pm.Model or Score, optional
+        The model, by default the one whose context is active. Its free variables are tested, or,
+        if it has none, its observed variables, counts included. A :class:`Score` compiled before,
+        or wrapped around any gradient function, is accepted too.
+    data : array_like, mapping, DataFrame, Dataset, DataArray, DataTree or InferenceData, optional
+        Independent points: an array with one row a point, or one entry for each variable with
+        points along the first axis, on the scale the model is written in. Or a sampler's *draws*:
+        a container with a group ``posterior``, or a dataset with a dim ``draw`` and, unless it is
+        one chain, ``chain``.
+        By default a model without free variables is tested on its own observed data.
+    posterior : DataTree, InferenceData or Dataset, optional
+        Draws of the posterior. `data` are then new observations of an observed variable, and they
+        are tested against its posterior predictive distribution: a mixture over draws. Inputs of
+        new observations are set before, with ``pm.set_data``. At most 500 draws are used, evenly
+        spaced: every other one is mixed, and data are replicated with the rest. New data share one
+        value of the parameters, so by default they are held against data replicated with one draw
+        each (``null="parametric"``). The bootstraps are faster, but take the observations as
+        independent draws from the mixture: they reject true models unless these were fitted to many
+        more data than are tested.
+    var_names : str or sequence of str, optional
+        Test some variables only, see :func:`compile_score`.
+    sample_dims : str or sequence of str, optional
+        Dims of an observed variable that count observations, by default its first axis.
+    kernel : str, Kernel or callable, optional
+        ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
+        PyTensor function of two vectors. By default ``"rbf"`` for data and ``"imq"`` for draws.
+    bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
+        The kernel's bandwidth: the median distance between points (of at most 1,000 of them), the
+        square root of their dimension, a number, or several numbers whose kernels are averaged. By
+        default the median for data and the dimension for draws that are scaled.
+    scale : {"auto", None, "std", "cov"}, default "auto"
+        Scale points by nothing, by their standard deviations, or whiten them by their covariance
+        before they are compared. By default data are not scaled and draws are whitened.
+    statistic : {"u", "v", "linear", "block"} or Statistic, optional
+        The estimator, see Notes, or an object with options of its own, such as ``Block(50)``. By
+        default ``"u"`` for data and ``"v"`` for draws.
+    null : {"multinomial", "rademacher", "wild", "parametric", "normal"} or Null, optional
+        How the statistic's distribution under the model is found, or an object with options of its
+        own, such as ``Wild(autocorrelation_time=3)``. By default ``"wild"`` for draws,
+        which may be correlated; for data ``"multinomial"`` with ``"u"`` and ``"rademacher"`` with
+        ``"v"``; ``"normal"`` with ``"linear"`` and ``"block"``. ``"parametric"`` simulates data
+        from the model and is exact, at many times the cost; it is the default with `posterior`.
+    autocorrelation_time : float, optional
+        Integrated autocorrelation time of the draws for ``"wild"``, 1 for independent draws. By
+        default estimated: the number of draws over ArviZ's effective sample size, chains taken
+        around their own means, of the least favourable among all coordinates and the squared
+        distance from the centre.
+    n_bootstrap : int, optional
+        Number of replicates, by default 1,000; for the parametric null with `posterior` 199, or as
+        many as `alpha` needs.
+    alpha : float, default 0.05
+        Level of the test, for `critical_value`.
+    points_per_block : int, optional
+        Points in a block of the ``"block"`` statistic, by default the square root of their number.
+    block_size : int, optional
+        Points that are compared at a time. Changes speed and memory, never the result.
+    random_seed : int or numpy.random.Generator, optional
+        Makes the bootstrap repeatable.
+    progressbar : bool, default True
+        Show a progress bar when the work is long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``, such as ``{"mode": "NUMBA"}`` or ``{"mode": "JAX"}``. By
+        default comparisons of many points are compiled, others run on NumPy.
+    client : distributed.Client or False, optional
+        Compare points on the workers of this Dask cluster, or, if False, on this machine. By
+        default on the active client's workers, if there is one and points are many.
+
+    Returns
+    -------
+    xarray.Dataset
+        With variables
+
+        - ``statistic``: the estimate of the squared discrepancy,
+        - ``p_value``: :math:`(1 + \#\{S^* \ge S\}) / (1 + m)`,
+        - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
+        - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
+        - ``ess_ksd``: mean of :math:`u(x_i, x_i)` over the V-statistic, the number of independent
+          draws from the model that would be as far from it (NaN likewise),
+        - ``null_distribution``: the replicates, over the dim ``bootstrap``,
+        - for each variable, under its own name and dims, what its coordinates add to the statistic
+          (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
+          belong to single elements, such as simplexes, show one number.
+
+        Settings and library versions are attributes. The dataset can be saved with ``to_netcdf``
+        and attached to inference data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the data are not finite, lie outside the support, do not fit the variables or do not
+        vary, if the model has discrete free variables, no log-probability or no gradient, or if an
+        option is unknown.
+
+    Notes
+    -----
+    ========== ================================================================= =============
+    statistic  estimator                                                         cost
+    ========== ================================================================= =============
+    "u"        :math:`\frac{1}{n(n-1)} \sum_{i \ne j} u(x_i, x_j)`               O(n²)
+    "v"        :math:`\frac{1}{n^2} \sum_{i, j} u(x_i, x_j)`                     O(n²)
+    "linear"   mean of :math:`u(x_1, x_2), u(x_3, x_4), \dots`                   O(n)
+    "block"    mean of "u" over consecutive blocks                               O(n^1.5)
+    ========== ================================================================= =============
+
+    The multinomial bootstrap draws counts :math:`c \sim \mathrm{Mult}(n; 1/n)` and forms
+    :math:`\sum_{i \ne j} \frac{c_i - 1}{n} \frac{c_j - 1}{n} u(x_i, x_j)`.
+
+    References
+    ----------
+    .. [1] Liu, Q., Lee, J. D., and Jordan, M. I. (2016). A kernelized Stein discrepancy for
+       goodness-of-fit tests. Proceedings of the 33rd International Conference on Machine Learning.
+       arXiv:1602.03253
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> import pymc_ksd
+    >>> data = np.random.default_rng(1).standard_t(3, size=(300, 2))
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0, 1, shape=2)
+    >>> result = pm.ksd_test(model, data, random_seed=1)
+    >>> bool(result["p_value"] <= 0.05)
+    True
+    """
+    is_draws = holds_draws(data)
+    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=is_draws)
+    chosen_statistic, chosen_null = _chosen(
+        statistic, null, points_per_block, autocorrelation_time, is_draws, posterior is not None
+    )
+    alpha = check_alpha(alpha)
+    n_replicates = REPLICATES if n_bootstrap is None else check_count(n_bootstrap, "n_bootstrap", 1)
+    if n_bootstrap is None and chosen_null.simulates and posterior is not None:
+        n_replicates = max(_SLOW_REPLICATES, fewest_replicates(alpha))
+    effort = Effort(optional_count(block_size, "block_size", 1), progressbar, client)
+    if posterior is None:
+        target = target_of(model, var_names, sample_dims, compile_kwargs)
+    else:
+        target = predictive(
+            model, data, posterior, var_names, sample_dims, compile_kwargs, progressbar
+        )
+    if is_draws and chosen_null.name == "normal":
+        warn_user(
+            f"`statistic` {chosen_statistic.name!r} with the normal null takes the draws as "
+            "independent: thin them first, or use the statistic 'v' and the null 'wild'.",
+            DrawsWarning,
+        )
+    prepared = prepare(
+        target,
+        data,
+        how,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        may_be_constant=chosen_null.simulates,
+        may_stream=chosen_null.name == "normal",
+    )
+    plan = Plan(prepared.panel, chosen_statistic, chosen_null, n_replicates, alpha, effort)
+    return result_of_test(prepared, *run_prepared(prepared, plan))
+
+
+def _chosen(
+    statistic: str | Statistic | None,
+    null: str | Null | None,
+    points_per_block: int | None,
+    autocorrelation_time: float | None,
+    is_draws: bool,
+    held_out: bool,
+) -> tuple[Statistic, Null]:
+    """Return the statistic and the null, with options that may be given in two ways."""
+    found = get_statistic(statistic if statistic is not None else "v" if is_draws else "u")
+    if points_per_block is not None:
+        if found.name != "block":
+            raise ValueError(
+                f"`points_per_block` belongs to `statistic` 'block', but it is {found.name!r}."
+            )
+        found = Block(points_per_block)
+    if null is None and held_out:
+        null = "parametric"
+    elif null is None and is_draws and found.takes_weights:
+        null = "wild"
+    chosen = get_null(null, found)
+    if autocorrelation_time is not None:
+        if chosen.name != "wild":
+            raise ValueError(
+                f"`autocorrelation_time` belongs to `null` 'wild', but `null` is {chosen.name!r}."
+            )
+        chosen = Wild(autocorrelation_time)
+    return found, chosen
+
+
+def run_prepared(
+    prepared: Prepared, plan: Plan, *, groups: np.ndarray | None = None
+) -> tuple[Plan, Outcome]:
+    """Run a test of a prepared sample, and return the plan with the null's options filled in."""
+    plan = replace(plan, null=plan.null.fitted_to(prepared.sample))
+    replicates = prepared.replicates(plan.n_replicates)
+    outcome = run_test(
+        plan,
+        prepared.points,
+        prepared.sample,
+        prepared.rng,
+        lambda: next(replicates),
+        groups=groups,
+    )
+    return plan, outcome
+
+
+def result_of_test(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
+    """Return what :func:`ksd_test` returns."""
+    settings = {
+        **prepared.settings,
+        "statistic": plan.statistic.name,
+        "null": plan.null.name,
+        "alpha": plan.alpha,
+        "autocorrelation_time": None,
+        **plan.null.options,
+        "n_bootstrap": plan.n_replicates,
+    }
+    return dataset_of_test(outcome, prepared.target.variables, settings)

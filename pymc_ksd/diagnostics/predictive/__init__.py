@@ -1,0 +1,1 @@
+"""Checks of fitted models: residuals, what observations are compared by, the check, the witness."""

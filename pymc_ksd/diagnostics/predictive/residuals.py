@@ -1,0 +1,176 @@
+r"""Observations of a fitted model as residuals, with the Stein operator of each.
+
+Every observation is centred and scaled by its distribution given one draw :math:`\theta_s` of the
+free variables, in unconstrained coordinates. Centre and scale are those of the model with the same
+draw, from quantiles where PyMC knows them and from simulated values elsewhere. A posterior *mean*
+would have seen the observation: where each has a parameter of its own, residuals around it are
+smaller than those of any replicated data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_ksd.models.observed.fitted import FittedDensity
+from pymc_ksd.models.observed.functions import draws_in_a_loop
+from pymc_ksd.models.target import first_line
+from pymc_ksd.samples.posterior import Given
+from pymc_ksd.stein.langevin import CENTRAL
+from pymc_ksd.stein.operators import OPERATORS
+from pymc_ksd.stein.points import Points
+
+__all__ = ["Residuals", "residuals_given"]
+
+#: Values simulated for the centre and scale of every observation, fewer where that takes long.
+_SIMULATED, _FEWEST = 101, 21
+#: Numbers that they may have together.
+_NUMBERS = 25_000_000
+#: How often values are drawn again that rounding has put on the boundary of the support.
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How observations become residuals, for one draw of the free variables.
+
+    Attributes
+    ----------
+    density : FittedDensity
+        The observed variable.
+    given : tuple of ndarray
+        The draw.
+    centre, spread : ndarray of shape (n, d)
+        What is subtracted from every unconstrained coordinate, and what it is divided by.
+    """
+
+    density: FittedDensity
+    given: Given
+    centre: np.ndarray
+    spread: np.ndarray
+
+    def of_data(self, data: np.ndarray) -> Points:
+        """Return the residuals of observations, on the scale the model is written in."""
+        points = self.density.unconstrain(data, *self.given)
+        self._check(
+            np.isinf(points),
+            "lie on the boundary of its support{}, where unconstrained coordinates are infinite: "
+            "leave them out, or model them as atoms and check the rest",
+        )
+        values = self.density.values(points, *self.given)
+        self._check(
+            ~np.isfinite(np.concatenate([points, *values], axis=1)),
+            "have no finite density under one of the draws in `data`{}: the draws do not belong "
+            "to this model and its data",
+        )
+        return self._scaled(points, values)
+
+    def _check(self, bad: np.ndarray, problem: str) -> None:
+        rows = np.flatnonzero(bad.any(axis=1))
+        if rows.size:
+            shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+            text = problem.format(f" (rows {shown})")
+            raise ValueError(
+                f"{len(rows)} of {len(bad)} observations of {self.density.places.name!r} {text}."
+            )
+
+    def replicated(self, rng: np.random.Generator) -> Points:
+        """Draw observations from the model and return their residuals.
+
+        Values that rounding has put on the boundary of the support have no score and are drawn
+        again.
+        """
+        n = len(self.centre)
+        points = self._draw(n, rng)
+        for _ in range(_ATTEMPTS):
+            bad = ~np.isfinite(points).all(axis=1)
+            if not bad.all():
+                full = np.where(bad[:, None], points[np.flatnonzero(~bad)[:1]], points)
+                values = self.density.values(full, *self.given)
+                bad |= ~np.isfinite(np.concatenate(values, axis=1)).all(axis=1)
+                if not bad.any():
+                    return self._scaled(points, values)
+            points[bad] = self._draw(n, rng)[bad]
+        raise ValueError(
+            f"Data replicated from the model have no finite density at {np.count_nonzero(bad)} of "
+            f"{n} observations of {self.density.places.name!r}: its distribution piles up at the "
+            "boundary of its support, beyond the precision of numbers."
+        )
+
+    def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        with _explained(self.density):
+            values = self.density.simulate(n, rng, *self.given)
+        return self.density.unconstrain(values, *self.given)
+
+    def _scaled(self, points: np.ndarray, values: tuple[np.ndarray, ...]) -> Points:
+        operator = OPERATORS[self.density.operator]
+        return operator.standardised(points, values, self.centre, self.spread)
+
+
+def residuals_given(
+    density: FittedDensity, n: int, given: Given, rng: np.random.Generator
+) -> Residuals:
+    """Find centre and scale of n observations from their distributions given one draw.
+
+    Angles stay as they are.
+    """
+    shape = (n, density.variable.unconstrained_size)
+    if density.circular:
+        return Residuals(density, given, np.zeros(shape), np.ones(shape))
+    centre, spread = _from_quantiles(density, given, shape)
+    usable = np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
+    if not usable.all():
+        sample = _simulated(density, shape, given, rng)
+        simulated = OPERATORS[density.operator].location_and_spread(sample)
+        centre, spread = (
+            np.where(usable, own, other)
+            for own, other in zip((centre, spread), simulated, strict=True)
+        )
+        usable = np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
+    return Residuals(density, given, np.where(usable, centre, 0.0), np.where(usable, spread, 1.0))
+
+
+def _from_quantiles(
+    density: FittedDensity, given: Given, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return median and half the width of the central 68 %, NaN where PyMC does not know them."""
+    with _explained(density):
+        values = density.quantiles(CENTRAL, *given)
+    if values is None:
+        return np.full(shape, np.nan), np.full(shape, np.nan)
+    # Coordinates of single numbers keep their order, or reverse it.
+    low, middle, high = (density.unconstrain(part, *given) for part in values)
+    with np.errstate(invalid="ignore"):
+        return middle, np.abs(high - low) / 2
+
+
+def _simulated(
+    density: FittedDensity, shape: tuple[int, int], given: Given, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw unconstrained values of all observations, shape (count, n, d)."""
+    most = _FEWEST if draws_in_a_loop(density.rv) else _SIMULATED
+    count = max(_FEWEST, min(most, _NUMBERS // int(np.prod(shape))))
+    with _explained(density):
+        values = density.simulate_many(count, rng, *given)
+    if density.complete is None:
+        try:
+            flat = values.reshape(-1, *values.shape[2:])
+            return density.unconstrain(flat, *given).reshape(count, *shape)
+        except ValueError:
+            pass  # observations have bounds of their own, and go one set at a time
+    return np.stack([density.unconstrain(part, *given) for part in values])
+
+
+@contextmanager
+def _explained(density: FittedDensity) -> Iterator[None]:
+    """Say which variable cannot be simulated, and with what."""
+    try:
+        yield
+    except (NotImplementedError, ValueError, ArithmeticError) as error:
+        raise ValueError(
+            f"Data of {density.places.name!r} cannot be replicated with one of the draws in "
+            f"`data`: {first_line(error)}."
+        ) from error

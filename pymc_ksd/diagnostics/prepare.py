@@ -1,0 +1,337 @@
+"""From a user's arguments to scored and scaled points: made once, used by every diagnostic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_ksd.diagnostics.score import Score
+from pymc_ksd.diagnostics.scored_stream import ScaledStream, scaled_stream
+from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.models.model_target import resolve_model
+from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.models.observed.predictive import predictive_target
+from pymc_ksd.models.target import Target
+from pymc_ksd.options import seeded_generator, warn_user
+from pymc_ksd.samples.containers import holds_draws, values_of
+from pymc_ksd.samples.data import checked_samples
+from pymc_ksd.samples.draws import DrawsWarning, read_draws
+from pymc_ksd.samples.posterior import given_values
+from pymc_ksd.samples.sample import Sample
+from pymc_ksd.samples.stream import DrawStream, is_large
+from pymc_ksd.stats.panel import Panel
+from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
+from pymc_ksd.stein.kernels import Kernel
+from pymc_ksd.stein.named_kernels import get_kernel
+from pymc_ksd.stein.operator import SteinOperator
+from pymc_ksd.stein.operators import OPERATORS
+from pymc_ksd.stein.points import Points
+from pymc_ksd.stein.scaling import check_scale
+from pymc_ksd.stein.stein_kernel import SteinKernel
+
+__all__ = ["Comparing", "Prepared", "check_circular", "comparing", "predictive", "prepare"]
+
+#: Points that are scored before progress is shown, and numbers that are simulated at a time.
+_SCORED_TOGETHER, _SIMULATED_NUMBERS = 2_000, 100_000
+#: Draws of a posterior that new data are held against, and fewer than which are too few.
+_MOST_DRAWS, _FEW_DRAWS = 500, 100
+#: How often simulated points are drawn again that rounding has put outside the support.
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How points are compared: what the user's options come to, checked before any work.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The base kernel.
+    bandwidth : str, float or array_like
+        A rule or numbers.
+    scale : {None, "std", "cov"}
+        How points are scaled.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``.
+    """
+
+    kernel: Kernel
+    bandwidth: Any
+    scale: str | None
+    compile_kwargs: Mapping[str, Any] | None
+
+    def panel(
+        self, operator: SteinOperator, positions: np.ndarray, rng: np.random.Generator
+    ) -> Panel:
+        """Return the Stein kernels for points, with bandwidths chosen for them."""
+        stein = SteinKernel(operator, self.kernel, self.compile_kwargs)
+        return Panel.of_bandwidths(stein, choose_bandwidths(self.bandwidth, positions, rng))
+
+
+def comparing(
+    kernel: str | Kernel | Callable[..., Any] | None,
+    bandwidth: Any,
+    scale: str | None,
+    compile_kwargs: Mapping[str, Any] | None,
+    *,
+    draws: bool,
+) -> Comparing:
+    """Check how points are to be compared, and put defaults for data or draws in place."""
+    base = get_kernel(kernel if kernel is not None else "imq" if draws else "rbf")
+    if scale == "auto":
+        scale = "cov" if draws else None
+    check_scale(scale)
+    check_bandwidth(base, bandwidth)
+    rule = bandwidth_rule(bandwidth, draws=draws, scale=scale)
+    return Comparing(base, rule, scale, compile_kwargs)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A target and a sample, ready to be compared.
+
+    Attributes
+    ----------
+    target : Target
+        What the sample may come from.
+    sample : Sample
+        The unconstrained points.
+    points : Points
+        The same scored and scaled, or a stream of them.
+    panel : Panel
+        The Stein kernels.
+    how : Comparing
+        How points are compared.
+    seed : int or str
+        The seed that was used.
+    rng : numpy.random.Generator
+        Randomness for what comes next.
+    bandwidth_rng : numpy.random.Generator
+        Picks points for the median distances of simulated samples.
+    """
+
+    target: Target
+    sample: Any
+    points: Points | ScaledStream
+    panel: Panel
+    how: Comparing
+    seed: int | str
+    rng: np.random.Generator
+    bandwidth_rng: np.random.Generator
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decided the result, for its attributes."""
+        return {
+            "target": self.target.kind,
+            "sample": "draws" if self.sample.are_draws else "data",
+            "kernel": self.how.kernel,
+            "bandwidth": self.panel.bandwidths,
+            "scale": self.how.scale,
+            "n": self.points.n_points,
+            "n_chains": self.sample.n_chains,
+            "dim": self.target.dim,
+            "seed": self.seed,
+        }
+
+    def replicates(self, count: int) -> Iterator[tuple[Points, Panel]]:
+        """Simulate samples of as many points, with bandwidths chosen for them, without end.
+
+        Where rows do not matter, several samples are drawn and scored at a time, at most `count`.
+        """
+        n, target = self.points.n_points, self.target
+        operator, scale = OPERATORS[target.operator], self.how.scale
+        together = 1
+        if target.pointwise:
+            together = min(count, max(1, _SIMULATED_NUMBERS // (n * target.dim)))
+        while True:
+            points, values = _simulated(target, operator, n * together, self.rng)
+            for start in range(0, len(points), n):
+                rows = slice(start, start + n)
+                scaled = operator.scaled(points[rows], [v[rows] for v in values], scale)
+                yield scaled, self.how.panel(operator, scaled.positions, self.bandwidth_rng)
+
+
+def prepare(
+    target: Target,
+    data: Any,
+    how: Comparing,
+    *,
+    random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
+    may_be_constant: bool = False,
+    may_stream: bool = False,
+) -> Prepared:
+    """Read a sample, bring it to unconstrained coordinates, score it and scale it.
+
+    Parameters
+    ----------
+    target : Target
+        What it may come from.
+    data : object
+        Data or draws, in any container; None for the model's own data.
+    how : Comparing
+        How points are compared.
+    random_seed : int or numpy.random.Generator, optional
+        Makes it repeatable.
+    progressbar : bool, default True
+        Show a bar when scoring takes long.
+    may_be_constant : bool, default False
+        Whether the null could also test points that are all the same.
+    may_stream : bool, default False
+        Whether draws that are too many to hold may be read a stretch at a time.
+
+    Returns
+    -------
+    Prepared
+    """
+    check_circular(target.circular, how.kernel)
+    if data is None:
+        data = None if target.observed is None else target.observed()
+        if data is None:
+            raise ValueError(
+                "`data` is required: only a model without free variables has data of its own to "
+                "test."
+            )
+    seed, rng = seeded_generator(random_seed)
+    bandwidth_rng, rest = rng.spawn(2)
+    operator = OPERATORS[target.operator]
+    points: Points | ScaledStream
+    if may_stream and holds_draws(data) and is_large(target, data):
+        sample: Any = DrawStream(target, data)
+        points = scaled_stream(sample, how.scale, progressbar)
+        positions = points.sample
+    else:
+        sample = _read(target, data)
+        if not (may_be_constant and operator.takes_constant_points):
+            _check_varies(sample.points, target)
+        values = score_points(target, sample.points, progressbar)
+        points = operator.scaled(sample.points, values, how.scale)
+        positions = points.positions
+    panel = how.panel(operator, positions, bandwidth_rng)
+    return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng)
+
+
+def _read(target: Target, data: Any) -> Sample:
+    """Return the unconstrained points of data or draws."""
+    if holds_draws(data):
+        return read_draws(target, data)
+    samples = checked_samples(values_of(data, target.variables), target.variables)
+    return Sample(target.unconstrained(samples))
+
+
+def score_points(
+    target: Target, points: np.ndarray, progressbar: bool = False
+) -> tuple[np.ndarray, ...]:
+    """Return what the operator takes of points, after making sure that it can be used."""
+    operator = OPERATORS[target.operator]
+    if target.pointwise:
+        parts = []
+        with progress_bar("Scoring points", len(points), progressbar) as bar:
+            for start in range(0, len(points), _SCORED_TOGETHER):
+                part = points[start : start + _SCORED_TOGETHER]
+                parts.append(target.values(part))
+                bar.advance(len(part))
+        values = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+    else:
+        values = target.values(points)
+    target.check_support(operator.unusable(values), operator.problem)
+    operator.check_values(values, target.names)
+    return values
+
+
+def _simulated(
+    target: Target, operator: SteinOperator, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Simulate points; those that rounding has put outside the support are drawn again."""
+    points = target.simulated(n, rng)
+    for _ in range(_ATTEMPTS):
+        bad = ~np.isfinite(points).all(axis=1)
+        if not bad.all():
+            full = np.where(bad[:, None], points[np.flatnonzero(~bad)[:1]], points)
+            values = target.values(full)
+            bad |= operator.unusable(values).any(axis=1)
+            if not bad.any():
+                return points, values
+        points[bad] = target.simulated(n, rng)[bad]
+    raise ValueError(
+        f"Data simulated from the density have no finite score at {np.count_nonzero(bad)} of {n} "
+        f"points of {', '.join(target.names)}: it piles up at the boundary of its support, beyond "
+        "the precision of numbers."
+    )
+
+
+def predictive(
+    model: pm.Model | Score | None,
+    data: Any,
+    posterior: Any,
+    var_names: str | Sequence[str] | None,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+    progressbar: bool,
+) -> Target:
+    """Return the posterior predictive distribution that new observations are held against."""
+    if isinstance(model, Score):
+        raise TypeError("`posterior` needs the model itself: `model` is a compiled Score.")
+    if data is None or holds_draws(data):
+        raise ValueError(
+            "`data` must be new observations when `posterior` is given. To check the model on the "
+            "data it was fitted to, use ksd_ppc."
+        )
+    model = resolve_model(model)
+    rvs = observed_variables(model, var_names)
+    if len(rvs) > 1:
+        raise ValueError(
+            f"The model has several observed variables ({', '.join(str(rv.name) for rv in rvs)}): "
+            "choose the one that `data` are new observations of with `var_names`."
+        )
+    density = fitted_density(model, rvs[0], sample_dims, compile_kwargs, common_coordinates=True)
+    most = _MOST_DRAWS if density.given else 1
+    given = given_values(model, density.given, posterior, most, argument="posterior")
+    if density.given and len(given) < _FEW_DRAWS:
+        warn_user(
+            f"`posterior` has {len(given)} draws: with fewer than {_FEW_DRAWS} they stand for the "
+            "posterior only roughly, and true models are rejected somewhat too often.",
+            DrawsWarning,
+        )
+
+    passes = []
+
+    def watch(draws: Sequence[Any]) -> Iterable[Any]:
+        # The data's own pass has a bar; those of replicates are counted by another.
+        passes.append(len(draws))
+        with progress_bar("Mixing draws", len(draws), progressbar and len(passes) == 1) as bar:
+            for draw in draws:
+                yield draw
+                bar.advance(1)
+
+    return predictive_target(density, given, watch)
+
+
+def check_circular(names: Sequence[str], kernel: Kernel) -> None:
+    """Refuse kernels that are not periodic for variables on a circle."""
+    if names and kernel.radial:
+        raise ValueError(
+            f"The variable(s) {', '.join(names)} live on a circle, where `kernel` "
+            f"{kernel!r} is not periodic: the test would reject true models. Pass a periodic "
+            "kernel, see the example of pymc_ksd.General."
+        )
+
+
+def _check_varies(points: np.ndarray, target: Target) -> None:
+    """Refuse points that are all the same in some coordinate, and name it."""
+    constant = np.flatnonzero((points == points[0]).all(axis=0))
+    if constant.size:
+        labels = target.labels
+        shown = ", ".join(labels[index] for index in constant[:5])
+        more = f" and {constant.size - 5} more" if constant.size > 5 else ""
+        hint = ""
+        if OPERATORS[target.operator].takes_constant_points:
+            hint = " `null` 'parametric' can test them all the same."
+        raise ValueError(
+            f"`data` must vary, but all {len(points)} values of {shown}{more} are the same.{hint}"
+        )

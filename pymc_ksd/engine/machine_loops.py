@@ -1,0 +1,199 @@
+"""Loops over a block of pairs of points, compiled with numba for one radial kernel at a time.
+
+This module is a template and never imported: :mod:`pymc_ksd.engine.machine_code` copies it for each
+kernel and puts the kernel's own code, generated from its PyTensor expression, between the marks.
+"""
+
+import numpy as np
+from numba import njit
+
+# mypy: ignore-errors
+#: Results may be summed in any order, but not-a-number and infinity are kept.
+_OPTIONS = {
+    "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    "nogil": True,
+    "error_model": "numpy",
+    "cache": True,
+}
+#: log₂ e; log 2 in two parts, the first with trailing zeros; a number whose last bits count units.
+_LOG2_E, _LOG_2, _LOG_2_REST = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
+_UNITS = 6755399441055744.0
+
+
+@njit(**{**_OPTIONS, "fastmath": {"contract"}})
+def exp(x):
+    """Return the exponential with instructions that work on several numbers at once."""
+    bounded = 709.0 if x > 709.0 else -709.0 if x < -709.0 else x
+    shifted = bounded * _LOG2_E + _UNITS
+    power = shifted - _UNITS
+    r = (bounded - power * _LOG_2) - power * _LOG_2_REST
+    series = 1.6059043836821613e-10
+    series = series * r + 2.08767569878681e-09
+    series = series * r + 2.505210838544172e-08
+    series = series * r + 2.755731922398589e-07
+    series = series * r + 2.7557319223985893e-06
+    series = series * r + 2.48015873015873e-05
+    series = series * r + 0.0001984126984126984
+    series = series * r + 0.001388888888888889
+    series = series * r + 0.008333333333333333
+    series = series * r + 0.041666666666666664
+    series = series * r + 0.16666666666666666
+    series = series * r + 0.5
+    series = series * r + 1.0
+    series = series * r + 1.0
+    exponent = np.float64(shifted).view(np.int64) << 52
+    value = np.int64(np.float64(series).view(np.int64) + exponent).view(np.float64)
+    # Numbers next to the smallest would make all that follows slow.
+    return 0.0 if x < -700.0 else value
+
+
+# <profile>
+@njit(**_OPTIONS)
+def profile(squared, parameters):
+    """Return the kernel and its first two derivatives at a squared distance."""
+    return squared, squared, squared
+
+
+# </profile>
+
+
+@njit(**_OPTIONS)
+def compare(i, inputs, squared, scores, cross):
+    """Fill in the squared distances of a row from all columns, s·t and (x − y)·(t − s)."""
+    m = squared.shape[0]
+    if inputs.products.shape[1]:
+        norms, products = inputs.norms, inputs.products
+        xx, xs, yy, yt = norms.xx[i], norms.xs[i], norms.yy, norms.yt
+        for j in range(m):
+            squared[j] = max(xx + yy[j] - 2 * products[0, i, j], 0.0)
+            scores[j] = products[1, i, j]
+            cross[j] = products[2, i, j] - xs - yt[j]
+        return
+    a, b, ys, ts = inputs.x[i, 0], inputs.s[i, 0], inputs.y[0], inputs.t[0]
+    for j in range(m):
+        difference = a - ys[j]
+        squared[j] = difference * difference
+        scores[j] = b * ts[j]
+        cross[j] = difference * (ts[j] - b)
+    for k in range(1, inputs.x.shape[1]):
+        a, b, ys, ts = inputs.x[i, k], inputs.s[i, k], inputs.y[k], inputs.t[k]
+        for j in range(m):
+            difference = a - ys[j]
+            squared[j] += difference * difference
+            scores[j] += b * ts[j]
+            cross[j] += difference * (ts[j] - b)
+
+
+@njit(**_OPTIONS)
+def fill_short(i, inputs, u):
+    """Fill in the Stein kernel of a row where there is one coordinate, in a single walk."""
+    a, b, ys, ts = inputs.x[i, 0], inputs.s[i, 0], inputs.y[0], inputs.t[0]
+    for j in range(u.shape[0]):
+        difference = a - ys[j]
+        k0, k1, k2 = profile(difference * difference, inputs.parameters)
+        u[j] = k0 * (b * ts[j]) + 2 * k1 * (difference * (ts[j] - b) - 1)
+        u[j] -= 4 * k2 * (difference * difference)
+
+
+@njit(**_OPTIONS)
+def fill(inputs, squared, scores, u):
+    """Replace (x − y)·(t − s) by the Stein kernel of a row."""
+    dim = inputs.x.shape[1]
+    for j in range(u.shape[0]):
+        k0, k1, k2 = profile(squared[j], inputs.parameters)
+        u[j] = k0 * scores[j] + 2 * k1 * (u[j] - dim) - 4 * k2 * squared[j]
+
+
+@njit(**_OPTIONS)
+def fill_detailed(inputs, squared, scores, u, value, first, second):
+    """Do the same and keep the kernel and its derivatives."""
+    dim = inputs.x.shape[1]
+    for j in range(u.shape[0]):
+        value[j], slope, curve = profile(squared[j], inputs.parameters)
+        first[j] = 2 * slope
+        second[j] = 4 * curve
+        u[j] = value[j] * scores[j] + first[j] * (u[j] - dim) - second[j] * squared[j]
+
+
+@njit(**_OPTIONS)
+def put(i, inputs, outputs, u):
+    """Put the Stein kernel of a row where it is wanted."""
+    m = u.shape[0]
+    if outputs.u.shape[0]:
+        for j in range(m):
+            outputs.u[i, j] = u[j]
+    if outputs.small.shape[0]:
+        for j in range(m):
+            number = u[j] * inputs.scale
+            # Next to the smallest numbers arithmetic is slow, and they add nothing.
+            outputs.small[i, j] = 0.0 if abs(number) < 1e-30 else number
+        if inputs.position >= 0:
+            outputs.small[i, inputs.position + i] = 0.0
+    if outputs.before.shape[1]:
+        group, others = inputs.row_groups[i], inputs.column_groups
+        for j in range(inputs.position + i + 1 if inputs.position >= 0 else 0, m):
+            outputs.before[0, j] += u[j]
+            outputs.before[1, j] += u[j] if others[j] == group else 0.0
+
+
+@njit(**_OPTIONS)
+def add_coordinates(i, inputs, outputs, value, first, second):
+    """Keep the kernel's derivatives of a row, or add each coordinate's term."""
+    m = value.shape[0]
+    if outputs.values.shape[1]:
+        for j in range(m):
+            outputs.values[0, i, j] = value[j]
+            outputs.values[1, i, j] = first[j]
+            outputs.values[2, i, j] = second[j]
+    if outputs.sums.shape[0]:
+        slopes = 0.0
+        for j in range(m):
+            slopes += first[j]
+        for k in range(outputs.sums.shape[0]):
+            a, b = inputs.standard_x[i, k], inputs.standard_s[i, k]
+            ys, ts = inputs.standard_y[k], inputs.standard_t[k]
+            part = 0.0
+            for j in range(m):
+                difference = a - ys[j]
+                part += value[j] * b * ts[j] + difference * (
+                    first[j] * (ts[j] - b) - second[j] * difference
+                )
+            outputs.sums[k] += part - slopes * inputs.metric[k]
+
+
+@njit(**_OPTIONS)
+def reduce_block(inputs, outputs):
+    """Evaluate the Stein kernel of all pairs of rows and columns and return its sum.
+
+    Parameters
+    ----------
+    inputs : BlockInputs
+        Points, scores and what else is known, see :mod:`pymc_ksd.engine.machine_arrays`.
+    outputs : BlockOutputs
+        Arrays to fill.
+    """
+    n, dim = inputs.x.shape
+    m = inputs.y.shape[1]
+    squared, scores, u = np.empty(m), np.empty(m), np.empty(m)
+    value, first, second = np.empty(m), np.empty(m), np.empty(m)
+    detailed = outputs.sums.shape[0] or outputs.values.shape[1]
+    # A single coordinate needs no second walk along the columns.
+    short = dim == 1 and not (inputs.products.shape[1] or detailed)
+    total = 0.0
+    for i in range(n):
+        if short:
+            fill_short(i, inputs, u)
+        else:
+            compare(i, inputs, squared, scores, u)
+            if detailed:
+                fill_detailed(inputs, squared, scores, u, value, first, second)
+            else:
+                fill(inputs, squared, scores, u)
+        part = 0.0
+        for j in range(m):
+            part += u[j]
+        total += part
+        put(i, inputs, outputs, u)
+        if detailed:
+            add_coordinates(i, inputs, outputs, value, first, second)
+    return total

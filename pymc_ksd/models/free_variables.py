@@ -1,0 +1,344 @@
+"""The density of a model's free variables: joint prior without observations, posterior with them.
+
+Two routes lead from the gradient's graph to a function of many points. Graphs made of array
+operations are vectorised over points and interpreted (see :mod:`pymc_ksd.compilation`): ready at
+once. Others (decompositions, loops, black boxes, large models with functions NumPy lacks) go
+through PyMC's own compiled function of one point, which sampling may already have compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.graph.utils import MissingInputError
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_ksd.compilation import compile_function, inline_inner_graphs
+from pymc_ksd.models.log_density import (
+    check_free_logp,
+    check_has_logp,
+    check_unconstrained,
+    compile_simulation,
+    describe,
+    evaluate_shapes,
+    explain_missing_gradient,
+    gradient_of,
+    is_circular,
+    log_density,
+    unconstrained_graph,
+)
+from pymc_ksd.models.target import Target
+
+__all__ = ["free_target"]
+
+#: Maps points to scores, see :class:`pymc_ksd.models.target.Target`.
+Gradient = Callable[[np.ndarray], tuple[np.ndarray]]
+#: Modules whose operations work on arrays of any number of dimensions with NumPy alone.
+_ARRAY_MODULES = (
+    "pytensor.tensor.basic",
+    "pytensor.tensor.elemwise",
+    "pytensor.tensor.math",
+    "pytensor.tensor.subtensor",
+    "pytensor.tensor.shape",
+    "pytensor.tensor.special",
+    "pytensor.tensor.extra_ops",
+    "pytensor.tensor.reshape",
+    "pytensor.raise_op",
+    "pymc.logprob.utils",
+    "pymc.distributions.dist_math",
+    "pytensor.scalar.basic",
+)
+#: Linear algebra that may be repeated for every point, with matrices that are the same for all.
+_SOLVERS = ("SolveTriangular", "Solve", "CholeskySolve")
+#: Element-by-element calls per point that the interpreted route may make.
+_SLOW_CALLS = 1_000
+#: Numbers that one temporary of the interpreted gradient may hold.
+_TEMPORARY_NUMBERS = 2_000_000
+
+
+def free_target(
+    model: pm.Model, var_names: Sequence[str] | None, compile_kwargs: Mapping[str, Any] | None
+) -> Target:
+    """Return the target over the free variables in PyMC's unconstrained coordinates."""
+    rvs = _select(model, var_names)
+    names = [str(rv.name) for rv in rvs]
+    for rv in rvs:
+        check_free_logp(rv)
+    for rv in model.observed_RVs:
+        check_has_logp(rv, "observed")
+    transforms = [model.rvs_to_transforms[rv] for rv in rvs]
+    for rv, transform in zip(rvs, transforms, strict=True):
+        check_unconstrained(rv, transform, "free")
+    constrained = [rv.type(name=f"{rv.name}_constrained") for rv in rvs]
+    unconstrained = _forward_graphs(model, rvs, constrained)
+    own_values = dict(zip(constrained, rvs, strict=True))
+    shapes = evaluate_shapes([*rvs, *graph_replace(unconstrained, own_values, strict=False)])
+    variables = tuple(
+        describe(
+            model,
+            rv,
+            transform,
+            shape,
+            free_shape,
+            model.named_vars_to_dims.get(rv.name),
+            unconstrained_name=str(model.rvs_to_values[rv].name),
+        )
+        for rv, transform, shape, free_shape in zip(
+            rvs, transforms, shapes[: len(rvs)], shapes[len(rvs) :], strict=True
+        )
+    )
+    is_posterior = bool(model.observed_RVs or model.potentials)
+    subset = len(rvs) < len(model.free_RVs)
+    sizes = [variable.unconstrained_shape for variable in variables]
+    return Target(
+        variables=variables,
+        operator="langevin",
+        values=_gradient(model, rvs, sizes, names, subset, compile_kwargs),
+        unconstrain=_unconstrain(rvs, constrained, unconstrained, transforms),
+        simulate=None if is_posterior else _simulate(rvs),
+        no_simulation=("a posterior, or a density with a Potential, cannot be simulated directly"),
+        circular=tuple(
+            name
+            for name, transform in zip(names, transforms, strict=True)
+            if is_circular(transform)
+        ),
+        kind="posterior" if is_posterior else "prior",
+        pointwise=True,
+    )
+
+
+def _select(model: pm.Model, var_names: Sequence[str] | None) -> list[TensorVariable]:
+    free = list(model.free_RVs)
+    if var_names is None:
+        return free
+    known = {str(rv.name): rv for rv in free}
+    unknown = [name for name in var_names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"`var_names` must name free variables ({', '.join(known)}), got {', '.join(unknown)}."
+        )
+    chosen = [rv for rv in free if rv.name in var_names]
+    if len(chosen) == len(free):
+        return free
+    if model.observed_RVs or model.potentials:
+        raise ValueError(
+            "`var_names` cannot pick some variables of a posterior: its marginal densities, and "
+            "with them their scores, are unknown. Test all free variables together; the result "
+            "shows how much each contributes."
+        )
+    above = set(ancestors(chosen))
+    needed = [str(rv.name) for rv in free if rv in above and rv not in chosen]
+    if needed:
+        raise ValueError(
+            "`var_names` must include every variable that the chosen ones depend on, otherwise "
+            f"their marginal density is unknown; missing: {', '.join(needed)}."
+        )
+    return chosen
+
+
+def _forward_graphs(
+    model: pm.Model, rvs: Sequence[TensorVariable], constrained: Sequence[TensorVariable]
+) -> list[TensorVariable]:
+    """Return the unconstrained values of one point as graphs of its constrained values."""
+    forward = [
+        unconstrained_graph(model.rvs_to_transforms[rv], value, rv.owner.inputs)
+        for rv, value in zip(rvs, constrained, strict=True)
+    ]
+    return graph_replace(forward, dict(zip(rvs, constrained, strict=True)), strict=False)
+
+
+def _unconstrain(
+    rvs: Sequence[TensorVariable],
+    constrained: Sequence[TensorVariable],
+    unconstrained: Sequence[TensorVariable],
+    transforms: Sequence[Any],
+) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    names = [str(rv.name) for rv in rvs]
+    function = None
+    if any(transform is not None for transform in transforms):
+        batches = [
+            TensorType("float64", shape=(None, *value.type.shape))(name=f"{name}_batch")
+            for name, value in zip(names, constrained, strict=True)
+        ]
+        casts = {
+            value: batch.astype(value.dtype)
+            for value, batch in zip(constrained, batches, strict=True)
+        }
+        function = compile_function(batches, vectorize_graph(list(unconstrained), casts))
+
+    def unconstrain(samples: Mapping[str, np.ndarray]) -> np.ndarray:
+        values = [np.asarray(samples[name], dtype=np.float64) for name in names]
+        n = len(values[0])
+        if function is not None:
+            with np.errstate(all="ignore"):
+                values = function(*values)
+        return np.concatenate([np.reshape(value, (n, -1)) for value in values], axis=1)
+
+    return unconstrain
+
+
+def _gradient(
+    model: pm.Model,
+    rvs: Sequence[TensorVariable],
+    shapes: Sequence[tuple[int, ...]],
+    names: Sequence[str],
+    subset: bool,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Gradient:
+    values = [model.rvs_to_values[rv] for rv in rvs]
+    logp = log_density(lambda: model.logp(vars=list(rvs)) if subset else model.logp(), names)
+    dim = int(sum(np.prod(shape, dtype=int) for shape in shapes))
+    numbers = dim + sum(
+        int(np.prod(evaluate_shapes([rv])[0], dtype=int)) for rv in model.observed_RVs
+    )
+    if not compile_kwargs and _is_array_graph(logp, values):
+        function = _interpreted_gradient(logp, values, shapes, names, dim)
+        if _slow_elements(function) * numbers <= _SLOW_CALLS:
+            return _in_chunks(function, max(1, _TEMPORARY_NUMBERS // numbers))
+    options = dict(compile_kwargs or {})
+    if subset:
+        flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
+        return _point_by_point(pm.compile([flat], outputs, **options))
+    zeros = {
+        value.name: np.zeros(shape, dtype=value.dtype)
+        for value, shape in zip(values, shapes, strict=True)
+    }
+    with explain_missing_gradient(names):
+        compiled = model.logp_dlogp_function(ravel_inputs=True, initial_point=zeros, **options)
+    compiled.set_extra_values({})
+    return _point_by_point(lambda row: compiled(row.astype(compiled.dtype)))
+
+
+def _flat_gradient(
+    logp: TensorVariable,
+    values: Sequence[TensorVariable],
+    shapes: Sequence[tuple[int, ...]],
+    names: Sequence[str],
+    dim: int,
+) -> tuple[TensorVariable, list[TensorVariable]]:
+    """Return one vector for all unconstrained values, and log density and gradient there."""
+    flat = pt.vector("point", shape=(dim,), dtype="float64")
+    parts, start = {}, 0
+    for value, shape in zip(values, shapes, strict=True):
+        stop = start + int(np.prod(shape, dtype=int))
+        parts[value] = flat[start:stop].reshape(shape).astype(value.dtype)
+        start = stop
+    (joined,) = graph_replace([logp], parts, strict=False)
+    (gradient,) = gradient_of(joined, [flat], names)
+    return flat, [joined, gradient]
+
+
+def _interpreted_gradient(
+    logp: TensorVariable,
+    values: Sequence[TensorVariable],
+    shapes: Sequence[tuple[int, ...]],
+    names: Sequence[str],
+    dim: int,
+) -> Any:
+    # A check that fails for one point must not fail for all.
+    per_point = in2out(local_check_parameter_to_ninf_switch)
+    logp = rewrite_graph(logp, include=(), custom_rewrite=per_point)
+    flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
+    points = pt.matrix("points", shape=(None, dim), dtype="float64")
+    return compile_function([points], vectorize_graph(inline_inner_graphs(outputs), {flat: points}))
+
+
+def _is_array_graph(logp: TensorVariable, values: Sequence[TensorVariable]) -> bool:
+    """Whether all that depends on the values are array operations, solvers with fixed matrices."""
+    dependent = set(values)
+    for node in io_toposort(list(values), [logp]):
+        inside = [variable in dependent for variable in node.inputs]
+        if not any(inside):
+            continue
+        dependent.update(node.outputs)
+        op = node.op.core_op if isinstance(node.op, Blockwise) else node.op
+        if type(op).__name__ in _SOLVERS:
+            if inside[0]:
+                return False
+        elif not _is_array_operation(op):
+            return False
+    return True
+
+
+def _is_array_operation(op: Any) -> bool:
+    """Whether an operation, or all that its inner graph is made of, works on arrays."""
+    op = op.core_op if isinstance(op, Blockwise) else op
+    if isinstance(op, OpFromGraph):
+        return all(_is_array_operation(node.op) for node in op.fgraph.apply_nodes)
+    return type(op).__module__.startswith(_ARRAY_MODULES)
+
+
+def _slow_elements(function: Any) -> int:
+    """Count the nodes that NumPy has no function for, so that they run element by element."""
+    return sum(
+        isinstance(node.op, Elemwise) and getattr(node.op.scalar_op, "nfunc_spec", None) is None
+        for node in function.maker.fgraph.apply_nodes
+    )
+
+
+def _in_chunks(function: Any, size: int) -> Gradient:
+    def gradient(points: np.ndarray) -> tuple[np.ndarray]:
+        scores = np.empty_like(points)
+        with np.errstate(all="ignore"):
+            for start in range(0, len(points), size):
+                chunk = slice(start, start + size)
+                logp, scores[chunk] = function(points[chunk])
+                scores[chunk][~np.isfinite(logp)] = np.nan
+        return (scores,)
+
+    return gradient
+
+
+def _point_by_point(function: Any) -> Gradient:
+    def gradient(points: np.ndarray) -> tuple[np.ndarray]:
+        scores = np.empty_like(points)
+        with np.errstate(all="ignore"):
+            for row, out in zip(points, scores, strict=True):
+                logp, out[:] = function(row)
+                if not np.isfinite(logp):
+                    out[:] = np.nan
+        return (scores,)
+
+    return gradient
+
+
+def _simulate(
+    rvs: Sequence[TensorVariable],
+) -> Callable[[int, np.random.Generator], Mapping[str, np.ndarray]]:
+    """Return a sampler of n points: all at once when no variable depends on another."""
+    names = [str(rv.name) for rv in rvs]
+    independent = not any(
+        other in set(ancestors([rv])) for rv in rvs for other in rvs if other is not rv
+    )
+    batched: list[TensorVariable] = []
+    compiled: list[Callable[..., list[np.ndarray]]] = []
+
+    def simulate(n: int, rng: np.random.Generator) -> Mapping[str, np.ndarray]:
+        if not compiled:
+            size = pt.lscalar("n")
+            if independent:
+                # Distributions that cannot have a symbolic size are drawn one by one.
+                with suppress(NotImplementedError, MissingInputError):
+                    batched.extend([change_dist_size(rv, (size,), expand=True) for rv in rvs])
+            compiled.append(compile_simulation([size], batched or list(rvs)))
+        if batched:
+            return dict(zip(names, compiled[0](rng, n), strict=True))
+        draws = [compiled[0](rng, n) for _ in range(n)]
+        return {name: np.stack([draw[index] for draw in draws]) for index, name in enumerate(names)}
+
+    return simulate

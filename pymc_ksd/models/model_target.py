@@ -1,0 +1,73 @@
+"""The target of a PyMC model: its free variables, or, if it has none, its observed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pymc as pm
+
+from pymc_ksd.compilation import compile_key, kept, one_at_a_time
+from pymc_ksd.models.free_variables import free_target
+from pymc_ksd.models.log_density import model_key
+from pymc_ksd.models.observed.fixed import fixed_target
+from pymc_ksd.models.target import Target
+
+__all__ = ["model_target", "resolve_model"]
+
+
+def model_target(
+    model: pm.Model,
+    var_names: str | Sequence[str] | None,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Target:
+    """Return a model's target; it is kept as long as the model."""
+    names = [var_names] if isinstance(var_names, str) else var_names
+    if names is not None and not len(names):
+        raise ValueError("`var_names` must name at least one variable, got none.")
+    dims = [sample_dims] if isinstance(sample_dims, str) else sample_dims
+    key = (
+        "target",
+        model_key(model),
+        None if names is None else tuple(names),
+        None if dims is None else tuple(dims),
+        compile_key(compile_kwargs),
+    )
+    target: Target = kept(
+        model, key, lambda: one_at_a_time(_build(model, names, dims, compile_kwargs))
+    )
+    return target
+
+
+def _build(
+    model: pm.Model,
+    names: Sequence[str] | None,
+    sample_dims: Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Target:
+    if not model.free_RVs and not model.observed_RVs:
+        raise ValueError("`model` has no random variables, so there is nothing to test.")
+    if not model.free_RVs:
+        return fixed_target(model, names, sample_dims, compile_kwargs)
+    if sample_dims is not None:
+        raise ValueError(
+            "`sample_dims` belongs to observed variables of a model without free variables; this "
+            "model has free variables."
+        )
+    return free_target(model, names, compile_kwargs)
+
+
+def resolve_model(model: Any) -> pm.Model:
+    """Return the model that was given, or the one whose context is active."""
+    if model is None:
+        try:
+            return pm.modelcontext(None)
+        except TypeError as error:
+            raise TypeError(
+                "`model` was not given and no model is on the context stack: pass a model or call "
+                "inside `with model:`."
+            ) from error
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}.")
+    return model

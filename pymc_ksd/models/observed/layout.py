@@ -1,0 +1,306 @@
+"""Where the observations of an observed variable are: in its arrays, and under which labels.
+
+The first axis counts observations unless `sample_dims` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.distributions.transforms import _default_transform
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.utils import MissingInputError
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_ksd.compilation import compile_function
+from pymc_ksd.models.lattice import is_discrete, lattice_transform
+from pymc_ksd.models.log_density import check_unconstrained, evaluate_shapes
+
+__all__ = [
+    "Layout",
+    "Places",
+    "explain_lengths",
+    "find_layout",
+    "find_places",
+    "in_layout",
+    "is_split",
+    "point_dims",
+    "sample_axes",
+]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the observations of a variable are: the axes that count them and their lengths.
+
+    Attributes
+    ----------
+    name : str
+        The variable's name.
+    rv : TensorVariable
+        The variable with a symbolic number of observations.
+    transform : Transform, optional
+        Its distribution's default transform, or the way to a lattice.
+    axes : tuple of int
+        Axes that count observations; the first may have any length.
+    lengths : tuple of int
+        Their lengths in the model.
+    single : TensorVariable, optional
+        The model's own variable when it is one observation only, without such an axis.
+    """
+
+    name: str
+    rv: TensorVariable
+    transform: Any
+    axes: tuple[int, ...]
+    lengths: tuple[int, ...]
+    single: TensorVariable | None
+
+    def free_length(self, variable: TensorVariable) -> TensorVariable:
+        """Return a variable like the given one for any number of observations."""
+        shape = [
+            None if axis in self.axes else size for axis, size in enumerate(variable.type.shape)
+        ]
+        return TensorType(self.rv.dtype, shape=tuple(shape))(name=f"{self.name}_value")
+
+    def _order(self, ndim: int) -> tuple[int, ...]:
+        return (*self.axes, *(axis for axis in range(ndim) if axis not in self.axes))
+
+    def to_points(self, values: np.ndarray) -> np.ndarray:
+        """Bring observations to the first axis, all of them."""
+        moved = np.transpose(values, self._order(values.ndim))
+        return moved.reshape(-1, *moved.shape[len(self.axes) :])
+
+    def from_points(self, points: np.ndarray) -> np.ndarray:
+        """Undo :meth:`to_points`, for any number of observations along the first such axis."""
+        full = points.reshape(-1, *self.lengths[1:], *points.shape[1:])
+        return np.transpose(full, np.argsort(self._order(full.ndim)))
+
+
+def find_layout(
+    model: pm.Model,
+    rv: TensorVariable,
+    sample_dims: Sequence[str] | None,
+    length: TensorVariable,
+    earlier: Sequence[TensorVariable],
+    earlier_layouts: Sequence[Layout],
+    *,
+    name: str | None = None,
+    observed: np.ndarray | None = None,
+) -> Layout:
+    """Find the axes that count observations, and let their number be any.
+
+    `earlier` are the variables that this one may depend on, with their layouts. A variable without
+    a name of its own gets one by `name`. With `observed` counts of several kinds, coordinates are
+    the same whatever the parameters.
+    """
+    name = str(name or rv.name)
+    (shape,) = evaluate_shapes([rv])
+    n_batch = rv.ndim - rv.owner.op.ndim_supp
+    axes: tuple[int, ...] = (0,)
+    is_single = n_batch == 0
+    if sample_dims is not None:
+        axes, is_single = sample_axes(model, name, n_batch, sample_dims), False
+    lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
+
+    # The variables this one depends on get the symbolic number of observations too.
+    resized = dict(zip(earlier, [layout.rv for layout in earlier_layouts], strict=True))
+    (free,) = graph_replace([rv], resized, strict=False) if resized else (rv,)
+    size = [rv.shape[axis] for axis in range(n_batch)]
+    if not is_single:
+        size[axes[0]] = length
+    try:
+        free = change_dist_size(free, (length,) if is_single else size, expand=is_single)
+    except (NotImplementedError, MissingInputError):
+        # Some distributions cannot have a symbolic size: they are tested at the size they have.
+        if is_single:
+            free = change_dist_size(free, (1,), expand=True)
+    if free.name != name:
+        # A copy: the variable may still be the model's own.
+        free = free.owner.clone().outputs[free.owner.outputs.index(free)]
+        free.name = name
+    if is_discrete(rv):
+        transform = lattice_transform(free, observed)
+    else:
+        transform = _default_transform(free.owner.op, free)
+        check_unconstrained(free, transform, "observed")
+    return Layout(name, free, transform, axes, lengths, rv if is_single else None)
+
+
+def sample_axes(
+    model: pm.Model, name: str, n_batch: int, sample_dims: Sequence[str]
+) -> tuple[int, ...]:
+    """Return the axes of an observed variable that the given dims are."""
+    dims = list(model.named_vars_to_dims.get(name, ()))
+    missing = [dim for dim in sample_dims if dim not in dims]
+    if missing:
+        raise ValueError(
+            f"`sample_dims` must be dims of the observed variable {name!r} "
+            f"({', '.join(map(str, dims)) or 'it has none'}), got {', '.join(missing)}."
+        )
+    axes = tuple(dims.index(dim) for dim in sample_dims)
+    if max(axes) >= n_batch:
+        raise ValueError(
+            f"`sample_dims` must count independent observations of {name!r}, but "
+            f"{dims[max(axes)]!r} is an axis of a single one."
+        )
+    return axes
+
+
+def point_dims(model: pm.Model, layout: Layout) -> list[str | None] | None:
+    """Return the dims of one observation, None when the variable has no dims."""
+    dims = model.named_vars_to_dims.get(layout.name)
+    if dims is None:
+        return None
+    if layout.single is not None:
+        return list(dims)
+    return [dim for axis, dim in enumerate(dims) if axis not in layout.axes]
+
+
+def in_layout(layouts: Sequence[Layout], parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Arrange arrays with observations first as the model has them."""
+    return [
+        np.ascontiguousarray(layout.from_points(part), dtype=layout.rv.dtype)
+        for layout, part in zip(layouts, parts, strict=True)
+    ]
+
+
+@contextmanager
+def explain_lengths(layouts: Sequence[Layout], n: int) -> Iterator[None]:
+    """Say it when a model with parameters for each observation gets another number of them."""
+    own = int(np.prod(layouts[0].lengths))
+    try:
+        yield
+    except (AssertionError, ValueError) as error:
+        if n == own:
+            raise
+        raise ValueError(
+            f"`data` has {n} observations, but the model is written for {own} of "
+            f"{', '.join(layout.name for layout in layouts)}: its parameters have one value for "
+            "each observation. Give as many, or change the model's data with pm.set_data."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of observations, with their labels.
+
+    Attributes
+    ----------
+    name : str
+        The variable's name, without a suffix where it has missing values.
+    numbers : ndarray of int
+        For every place the number of its observation, or -1 where it is missing.
+    dims : tuple of str
+        Names of the axes of `numbers`.
+    coords : mapping
+        Labels along them, where there are any.
+    shape : tuple of int
+        Shape of the variable in the model, without the axes of single vectors.
+    axes : tuple of int
+        Which of its axes those of `numbers` are.
+    """
+
+    name: str
+    numbers: np.ndarray
+    dims: tuple[str, ...]
+    coords: Mapping[str, Sequence[Any]]
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def n(self) -> int:
+        """How many observations there are."""
+        return int(np.count_nonzero(self.numbers >= 0))
+
+    def only(self, kept: np.ndarray) -> Places:
+        """Return the places of some observations, numbered anew."""
+        renumbered = np.where(kept, np.cumsum(kept) - 1, -1)
+        numbers = np.where(self.numbers >= 0, renumbered[self.numbers], -1)
+        return replace(self, numbers=numbers)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Return values of observations at their places, NaN where one is missing."""
+        return np.where(self.numbers >= 0, np.asarray(values)[self.numbers], np.nan)
+
+    def rows(self, values: np.ndarray) -> np.ndarray | None:
+        """Return one row for every observation from an array arranged as the model has them.
+
+        The array may have the variable's shape, or one that PyMC would broadcast to it, or one row
+        for every observation along its first axes. None if it has no such shape.
+        """
+        if values.ndim <= len(self.shape) and _broadcasts(values.shape, self.shape):
+            full = np.broadcast_to(values, self.shape)
+            rest = [axis for axis in range(full.ndim) if axis not in self.axes]
+            table = np.transpose(full, (*self.axes, *rest)).reshape(self.numbers.size, -1)
+        elif values.shape[: self.numbers.ndim] == self.numbers.shape:
+            table = values.reshape(self.numbers.size, -1)
+        else:
+            return None
+        flat = self.numbers.ravel()
+        known = np.flatnonzero(flat >= 0)
+        ordered: np.ndarray = table[known[np.argsort(flat[known])]]
+        return ordered
+
+
+def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    own = full[len(full) - len(shape) :]
+    return all(size in (1, other) for size, other in zip(shape, own, strict=True))
+
+
+def is_split(model: pm.Model, name: str) -> bool:
+    """Whether a variable is the observed part of one with missing values."""
+    whole = name.removesuffix("_observed")
+    return whole != name and f"{whole}_unobserved" in model.named_vars
+
+
+def find_places(
+    model: pm.Model, rv: TensorVariable, layout: Layout, shape: tuple[int, ...]
+) -> Places:
+    """Find where the observations of a variable of the given shape are.
+
+    Of single numbers of which some are missing, PyMC makes a flat vector, and of vectors those that
+    are complete; their places are those in the variable joined from observed and imputed ones.
+    """
+    name, axes = layout.name, layout.axes
+    if is_split(model, name):
+        name = name.removesuffix("_observed")
+        numbers = _numbers_in(model, rv, name)
+        axes, shape = tuple(range(numbers.ndim)), numbers.shape
+    else:
+        numbers = np.arange(int(np.prod(layout.lengths))).reshape(layout.lengths)
+        shape = shape[: layout.rv.ndim - layout.rv.owner.op.ndim_supp]
+    all_dims = model.named_vars_to_dims.get(name) or ()
+    dims = tuple(
+        str(all_dims[axis]) if axis < len(all_dims) and all_dims[axis] else f"{name}_dim_{axis}"
+        for axis in axes
+    )
+    coords = {
+        dim: list(model.coords[dim])
+        for dim, size in zip(dims, numbers.shape, strict=True)
+        if model.coords.get(dim) is not None and len(model.coords[dim]) == size
+    }
+    return Places(name, numbers, dims, coords, shape, axes)
+
+
+def _numbers_in(model: pm.Model, rv: TensorVariable, whole: str) -> np.ndarray:
+    """Return the observations' numbers where the joined variable has them, -1 elsewhere."""
+    missing = model[f"{whole}_unobserved"]
+    (shape,), (other,) = evaluate_shapes([rv]), evaluate_shapes([missing])
+    numbers = np.arange(1, shape[0] + 1).reshape(-1, *[1] * (len(shape) - 1))
+    known = {
+        rv: np.ascontiguousarray(np.broadcast_to(numbers, shape), dtype=rv.dtype),
+        missing: np.zeros(other, dtype=missing.dtype),
+    }
+    (filled,) = graph_replace([model[whole]], known, strict=False)
+    places = np.asarray(compile_function([], filled)()).astype(int) - 1
+    for _ in range(rv.owner.op.ndim_supp):
+        places = places[..., 0]
+    return places

@@ -1,0 +1,4 @@
+"""Words, pages and the command line.
+
+It may import all other rooms.
+"""

@@ -1,0 +1,153 @@
+"""What ArviZ finds out about a sampler's draws, in words beside those about the discrepancy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.report.explanations import Finding
+from pymc_ksd.samples.containers import draws_group, with_numbers
+
+__all__ = ["arviz_findings"]
+
+#: ArviZ's limits: the largest R-hat, effective draws for each chain, the smallest E-BFMI.
+_LARGEST_RHAT, _SMALLEST_ESS, _SMALLEST_BFMI = 1.01, 100, 0.3
+#: Variables that are named.
+_NAMED = 5
+
+
+def arviz_findings(data: Any) -> tuple[Finding, ...]:
+    """Say what ArviZ's diagnostics find: R-hat, effective sample sizes, divergences, energy.
+
+    Parameters
+    ----------
+    data : DataTree, InferenceData or Dataset
+        A sampler's draws, and its statistics where it has some.
+
+    Returns
+    -------
+    tuple of Finding
+        Warnings, or a single finding that there are none.
+    """
+    posterior = draws_group(data)
+    assert posterior is not None  # whoever calls has tested these draws
+    posterior = with_numbers(posterior)
+    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    if n_draws < 4:
+        return (Finding("unknown", "ArviZ needs at least 4 draws of a chain for its diagnostics."),)
+    statistics = draws_group(data, "sample_stats")
+    groups = {"posterior": posterior, "sample_stats": statistics}
+    # ArviZ wants labels for chains and draws.
+    numbers = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
+    groups = {
+        name: group.assign_coords({dim: numbers[dim] for dim in numbers if dim not in group.coords})
+        for name, group in groups.items()
+        if group is not None
+    }
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of constants and single chains, whose values are NaN
+        found = _diagnosed(xr.DataTree.from_dict(groups))
+    findings = []
+    if found["rhat"]:
+        findings.append(
+            Finding(
+                "warning",
+                f"R-hat is above {_LARGEST_RHAT} for {_few(found['rhat'])}: the chains disagree.",
+                (
+                    "Run longer; if that does not help, reparametrize the model or give it "
+                    "stronger priors.",
+                ),
+            )
+        )
+    if found["ess"]:
+        findings.append(
+            Finding(
+                "warning",
+                f"Fewer than {_SMALLEST_ESS * n_chains} effective draws of {_few(found['ess'])}.",
+                ("Run longer, or reparametrize the model.",),
+            )
+        )
+    if found["divergent"]:
+        findings.append(
+            Finding(
+                "warning",
+                f"{found['divergent']:,} of {n_chains * n_draws:,} transitions diverged.",
+                ("Raise target_accept towards 1; if divergences remain, reparametrize the model.",),
+            )
+        )
+    if found["treedepth"]:
+        findings.append(
+            Finding(
+                "warning",
+                f"{found['treedepth']:,} transitions reached the largest depth of their tree.",
+                ("Raise max_treedepth, or scale the parameters alike.",),
+            )
+        )
+    if found["bfmi"]:
+        findings.append(
+            Finding(
+                "warning",
+                f"E-BFMI is below {_SMALLEST_BFMI} in chain {_few(found['bfmi'])}: the energy is "
+                "explored slowly.",
+                ("Reparametrize the model; heavy tails and hierarchies are the usual causes.",),
+            )
+        )
+    if n_chains == 1:
+        findings.append(
+            Finding(
+                "unknown",
+                "A single chain: R-hat cannot tell whether it would agree with others.",
+                ("Run several chains from different starts.",),
+            )
+        )
+    return tuple(findings) or (Finding("passed", "ArviZ's diagnostics find no problem."),)
+
+
+def _diagnosed(tree: xr.DataTree) -> dict[str, Any]:
+    """Return what fails: names of variables and chains, and numbers of transitions."""
+    import arviz as az
+    import arviz_stats
+
+    n_chains = tree["posterior"].sizes["chain"]
+    found: dict[str, Any] = {}
+    if hasattr(az, "diagnose"):
+        _, details = az.diagnose(
+            tree,
+            rhat_max=_LARGEST_RHAT,
+            bfmi_threshold=_SMALLEST_BFMI,
+            show_diagnostics=False,
+            return_diagnostics=True,
+        )
+        found["rhat"] = details["rhat"]["bad_params"]
+        found["bfmi"] = details.get("bfmi", {}).get("failed_chains", [])
+        found["divergent"] = details.get("divergent", {}).get("n_divergent", 0)
+        found["treedepth"] = details.get("treedepth", {}).get("n_max", 0)
+    else:
+        statistics = tree["sample_stats"] if "sample_stats" in tree.children else {}
+        rank, folded = (
+            arviz_stats.rhat(tree, method=method).to_dataset() for method in ("rank", "folded")
+        )
+        found["rhat"] = [
+            name
+            for name in rank
+            if ((rank[name] > _LARGEST_RHAT) | (folded[name] > _LARGEST_RHAT)).any()
+        ]
+        found["bfmi"] = []
+        if "energy" in statistics:
+            energy = arviz_stats.bfmi(tree)["energy"]
+            found["bfmi"] = energy["chain"].values[energy.values < _SMALLEST_BFMI].tolist()
+        for key, name in {"divergent": "diverging", "treedepth": "reached_max_treedepth"}.items():
+            found[key] = int(statistics[name].sum()) if name in statistics else 0
+    bulk = arviz_stats.ess(tree, method="bulk").to_dataset()
+    found["ess"] = [name for name in bulk if (bulk[name] < _SMALLEST_ESS * n_chains).any()]
+    return found
+
+
+def _few(names: Sequence[Any]) -> str:
+    """Name some of many."""
+    shown = ", ".join(str(name) for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown

@@ -1,0 +1,185 @@
+"""The one place that tells users' containers apart, by their type.
+
+A new kind of container is a function of a few lines for each question that can be asked of it:
+is it a sampler's draws, which groups of draws has it, which values of a density's variables, which
+covariates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_ksd.models.target import Variable
+from pymc_ksd.samples.data import as_numbers, from_array, from_dataframe, from_dataset
+
+__all__ = [
+    "check_draws",
+    "covariate_parts",
+    "draws_group",
+    "holds_draws",
+    "values_of",
+    "with_numbers",
+]
+
+#: Name, values, and whether they are names of the model's data, of a user's covariates.
+Part = tuple[str, Any, bool]
+
+
+@singledispatch
+def holds_draws(data: Any) -> bool:
+    """Whether data are a sampler's draws: a posterior container, or a dataset with draws."""
+    # ArviZ 0.23 has a type of its own, which is not imported to look for it.
+    return type(data).__name__ == "InferenceData"
+
+
+@holds_draws.register
+def _(data: xr.DataTree) -> bool:
+    return True
+
+
+@holds_draws.register(xr.Dataset)
+@holds_draws.register(xr.DataArray)
+def _(data: xr.Dataset | xr.DataArray) -> bool:
+    return "draw" in data.dims or _stacked_dim(data) is not None
+
+
+def check_draws(data: Any, argument: str) -> None:
+    """Raise an error unless data are a sampler's draws."""
+    if not holds_draws(data):
+        raise TypeError(
+            f"`{argument}` must hold a sampler's draws: a DataTree or InferenceData with a group "
+            "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
+            f"{type(data).__name__}."
+        )
+
+
+def _stacked_dim(data: xr.Dataset | xr.DataArray) -> Any:
+    """Return the dim in which chains and draws were stacked, if there is one."""
+    for dim in data.dims:
+        index = data.indexes.get(dim)
+        if isinstance(index, pd.MultiIndex) and set(index.names) == {"chain", "draw"}:
+            return dim
+    return None
+
+
+def draws_group(data: Any, group: str = "posterior") -> xr.Dataset | None:
+    """Return a group of draws as a Dataset, or None when the container has no such group.
+
+    Draws without chains are one chain; draws stacked with their chains are unstacked.
+    """
+    found = _group(data, group)
+    if found is None:
+        return None
+    stacked = _stacked_dim(found)
+    if stacked is not None:
+        found = found.unstack(stacked)
+    if "draw" in found.dims and "chain" not in found.dims:
+        found = found.drop_vars("chain", errors="ignore").expand_dims("chain")
+    return found
+
+
+@singledispatch
+def _group(data: Any, group: str) -> xr.Dataset | None:
+    from arviz_base import convert_to_datatree
+
+    return _group(convert_to_datatree(data), group)
+
+
+@_group.register
+def _(data: xr.DataTree, group: str) -> xr.Dataset | None:
+    if group in data.children:
+        return data[group].to_dataset()
+    # Or the group itself, ``idata.posterior``.
+    return data.to_dataset() if group == "posterior" and "draw" in data.dims else None
+
+
+@_group.register
+def _(data: xr.Dataset, group: str) -> xr.Dataset | None:
+    return data if group == "posterior" else None
+
+
+@_group.register
+def _(data: xr.DataArray, group: str) -> xr.Dataset | None:
+    return data.to_dataset(name=data.name or "x") if group == "posterior" else None
+
+
+def with_numbers(posterior: xr.Dataset) -> xr.Dataset:
+    """Return draws without variables that are text or times, of which there are no diagnostics."""
+    return posterior[[name for name, a in posterior.data_vars.items() if a.dtype.kind in "biuf"]]
+
+
+@singledispatch
+def values_of(data: Any, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
+    """Return an array for each variable that a user's sample has, points along the first axis."""
+    return from_array(as_numbers(data, "data"), variables)
+
+
+@values_of.register(str)
+@values_of.register(bytes)
+@values_of.register(type(None))
+def _(data: Any, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
+    raise TypeError(f"`data` must hold numbers, got {type(data).__name__}.")
+
+
+@values_of.register(Mapping)
+def _(data: Mapping[Any, Any], variables: Sequence[Variable]) -> dict[str, np.ndarray]:
+    return {str(name): as_numbers(value, str(name)) for name, value in data.items()}
+
+
+@values_of.register
+def _(data: pd.DataFrame, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
+    return from_dataframe(data, variables)
+
+
+@values_of.register
+def _(data: xr.Dataset, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
+    return from_dataset(data, variables)
+
+
+@values_of.register
+def _(data: xr.DataArray, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
+    if data.name is not None:
+        return from_dataset(data.to_dataset(), variables)
+    if len(variables) == 1:
+        return from_dataset(data.to_dataset(name=variables[0].name), variables)
+    return values_of(data.values, variables)
+
+
+@singledispatch
+def covariate_parts(covariates: Any) -> list[Part]:
+    """Return the parts of a user's covariates."""
+    return [("covariate", covariates, False)]
+
+
+@covariate_parts.register
+def _(covariates: str) -> list[Part]:
+    return [(covariates, None, True)]
+
+
+@covariate_parts.register(list)
+@covariate_parts.register(tuple)
+def _(covariates: Sequence[Any]) -> list[Part]:
+    if len(covariates) and all(isinstance(key, str) for key in covariates):
+        return [(key, None, True) for key in covariates]
+    return [("covariate", covariates, False)]
+
+
+@covariate_parts.register
+def _(covariates: pd.Series) -> list[Part]:
+    return [(str(covariates.name or "covariate"), covariates, False)]
+
+
+@covariate_parts.register
+def _(covariates: pd.DataFrame) -> list[Part]:
+    return [(str(key), covariates[key], False) for key in covariates.columns]
+
+
+@covariate_parts.register
+def _(covariates: xr.Dataset) -> list[Part]:
+    return [(str(key), array.values, False) for key, array in covariates.data_vars.items()]

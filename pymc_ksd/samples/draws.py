@@ -1,0 +1,209 @@
+"""Draws of a sampler: chains kept apart, elements in the model's order, unconstrained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_ksd.models.target import Target, Variable
+from pymc_ksd.options import warn_user
+from pymc_ksd.samples.containers import draws_group
+from pymc_ksd.samples.sample import Sample
+
+__all__ = ["DrawsWarning", "arranged", "read_draws"]
+
+#: Chains shorter than this cannot tell how correlated their draws are.
+_FEW_DRAWS = 20
+#: Draws on which unconstrained values are held against the posterior they are stored with.
+_COMPARED_DRAWS = 20
+
+
+class DrawsWarning(UserWarning):
+    """Something about draws because of which their test is less sure than it looks."""
+
+
+def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
+    """Collect a sampler's draws of every variable and bring them to unconstrained coordinates.
+
+    Parameters
+    ----------
+    target : Target
+        The density the draws are meant to come from.
+    data : DataTree, InferenceData, Dataset or DataArray
+        Draws with the dims ``chain`` and ``draw``. Values in a group ``unconstrained_posterior``
+        are taken as they are, if they belong to these draws; warm-up draws never enter.
+    is_part : bool, default False
+        Whether these are a few of the draws, so that it does not matter how few.
+
+    Returns
+    -------
+    Sample
+    """
+    if target.kind == "observed":
+        raise ValueError(
+            "`data` holds a sampler's draws, but the model has no free variables they could be "
+            "draws of."
+        )
+    if isinstance(data, xr.DataArray) and len(target.variables) == 1:
+        data = data.to_dataset(name=target.variables[0].name)
+    posterior = draws_group(data)
+    if posterior is None:
+        raise ValueError("`data` must have a group 'posterior' with the draws to be tested.")
+    own = xr.Dataset(
+        {v.name: arranged(posterior[v.name], v) for v in target.variables if v.name in posterior}
+    )
+    values = _unconstrained_values(target, posterior, data)
+    missing = [v.name for v in target.variables if v.name not in own]
+    if values is not None and not missing and not _belongs(target, own, values):
+        warn_user(
+            "The unconstrained values stored in `data` are not those of its posterior, which may "
+            "have been changed since; the posterior is used.",
+            DrawsWarning,
+        )
+        values = None
+    if values is None and missing:
+        raise ValueError(
+            f"`data` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
+            f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
+        )
+    if values is None:
+        samples = {v.name: _values(own[v.name], v, v.shape) for v in target.variables}
+        points = _unconstrained(target, samples, check=own)
+    else:
+        points = np.concatenate(
+            [values[v.name].reshape(*values[v.name].shape[:2], -1) for v in target.variables],
+            axis=2,
+        )
+    n_draws, n_chains, dim = points.shape
+    if n_draws < _FEW_DRAWS and not is_part:
+        warn_user(
+            f"Only {n_draws} draws in each chain: with fewer than {_FEW_DRAWS} their correlation "
+            "cannot be estimated, and the p-value is not to be trusted.",
+            DrawsWarning,
+        )
+    if n_draws * n_chains < 2 and not is_part:
+        raise ValueError(f"`data` must have at least 2 draws, got {n_draws * n_chains}.")
+    return Sample(points.reshape(-1, dim), n_chains, own, are_draws=True)
+
+
+def _unconstrained(
+    target: Target, samples: Mapping[str, np.ndarray], check: xr.Dataset | None = None
+) -> np.ndarray:
+    """Unconstrain values of shape (draw, chain, *shape), into shape (draw, chain, d).
+
+    With `check`, draws outside the support are an error that names chain and draw by its labels.
+    """
+    n_draws, n_chains = next(iter(samples.values())).shape[:2]
+    flat = {name: a.reshape(n_draws * n_chains, *a.shape[2:]) for name, a in samples.items()}
+    points = target.unconstrain(flat).reshape(n_draws, n_chains, -1)
+    bad = ~np.isfinite(points)
+    if check is not None and bad.any():
+        draw, chain, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"`data`: {np.count_nonzero(bad.any(axis=2))} of {n_draws * n_chains} draws lie "
+            f"outside the support of {target.variable_of(column).name!r}, first in "
+            f"{_place(check, chain, draw)}."
+        )
+    return points
+
+
+def _place(posterior: xr.Dataset | xr.DataArray, chain: int, draw: int) -> str:
+    return f"chain {posterior['chain'].values[chain]}, draw {posterior['draw'].values[draw]}"
+
+
+def _unconstrained_values(
+    target: Target, posterior: xr.Dataset, data: Any
+) -> dict[str, np.ndarray] | None:
+    """Return unconstrained draws when the container has them for every draw and variable."""
+    unconstrained = draws_group(data, "unconstrained_posterior")
+    values = {}
+    for variable in target.variables:
+        name = variable.unconstrained_name
+        if unconstrained is not None and name in unconstrained:
+            array = unconstrained[name]
+            if any(array.sizes.get(dim) != posterior.sizes.get(dim) for dim in ("chain", "draw")):
+                return None  # something else than draws, or draws before they were thinned
+        elif name in posterior:
+            # Also where there is no transform and the name is the variable's own.
+            array = posterior[name]
+        else:
+            return None
+        values[variable.name] = _values(
+            arranged(array, variable), variable, variable.unconstrained_shape
+        )
+    return values
+
+
+def _belongs(target: Target, posterior: xr.Dataset, values: Mapping[str, np.ndarray]) -> bool:
+    """Whether unconstrained values are those of the posterior, as far as a few draws tell."""
+    n_draws = posterior.sizes["draw"]
+    few = np.unique(np.linspace(0, n_draws - 1, _COMPARED_DRAWS).astype(int))
+    some = posterior.isel(draw=few)
+    samples = {v.name: _values(some[v.name], v, v.shape) for v in target.variables}
+    own = _unconstrained(target, samples)
+    stored = np.concatenate(
+        [values[v.name][few].reshape(*own.shape[:2], -1) for v in target.variables], axis=2
+    )
+    # Next to a bound the way back loses digits, or all of them: most have to agree, in each chain.
+    known = np.isfinite(own)
+    close = known & np.isclose(own, stored, rtol=1e-3, atol=1e-3)
+    return bool((2 * close.sum(axis=0) >= known.sum(axis=0)).all())
+
+
+def arranged(array: xr.DataArray, variable: Variable) -> xr.DataArray:
+    """Bring draws to the dims chain, draw and the variable's own, elements in the model's order.
+
+    Labels decide which element is which, where both the model and the draws have them.
+    """
+    if not {"chain", "draw"} <= set(array.dims):
+        raise ValueError(
+            f"`data` for {variable.name!r} must have the dims 'chain' and 'draw', got {array.dims}."
+        )
+    rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
+    numbered = [f"{array.name}_dim_{axis}" for axis in range(len(rest))]
+    if variable.dims and set(variable.dims) == set(rest):
+        rest = list(variable.dims)
+    elif set(rest) == set(numbered):
+        rest = list(numbered)
+    for dim in rest:
+        if dim not in array.indexes or dim not in variable.coords:
+            continue
+        # As an array, which is what ArviZ makes of a model's labels.
+        given, wanted = array.indexes[dim], pd.Index(np.asarray(list(variable.coords[dim])))
+        if given.equals(wanted) or len(given) != len(wanted):
+            continue  # in order, or of another shape, which is told elsewhere
+        if given.is_unique and set(given) == set(wanted):
+            array = array.isel({dim: given.get_indexer(wanted)})
+        elif not given.equals(pd.RangeIndex(len(given))):
+            raise ValueError(
+                f"`data` for {variable.name!r} must have the model's labels along {dim!r} "
+                f"({_few(wanted)}), got {_few(given)}."
+            )
+    return array.transpose("chain", "draw", *rest)
+
+
+def _few(labels: pd.Index) -> str:
+    shown = ", ".join(map(repr, labels[:4].tolist()))
+    return f"{shown}, …" if len(labels) > 4 else shown
+
+
+def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
+    """Return values of shape (draw, chain, *shape), all finite."""
+    values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
+    if values.shape[2:] != shape:
+        raise ValueError(
+            f"`data` for {variable.name!r} must have shape {shape} in every draw, got "
+            f"{values.shape[2:]}."
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        draw, chain, *index = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"`data` must be finite, but {np.count_nonzero(bad)} value(s) of {variable.name!r} are "
+            f"not, first in {_place(array, chain, draw)} ({variable.element(tuple(index))})."
+        )
+    return values

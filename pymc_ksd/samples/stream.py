@@ -1,0 +1,102 @@
+"""Draws that are too many to hold: read and unconstrained a stretch at a time.
+
+The container may be backed by a file or by Dask; memory is that of one stretch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.models.target import Target
+from pymc_ksd.samples.containers import draws_group
+from pymc_ksd.samples.draws import read_draws
+
+__all__ = ["DrawStream", "is_large"]
+
+#: Numbers from which on draws are not held in memory.
+_LARGE_NUMBERS = 10_000_000
+#: Numbers in a stretch.
+_STRETCH_NUMBERS = 1_000_000
+
+
+def is_large(target: Target, data: Any) -> bool:
+    """Whether draws are so many that they should be streamed."""
+    posterior = draws_group(data)
+    if posterior is None:
+        return False
+    n = posterior.sizes.get("draw", 0) * posterior.sizes.get("chain", 1)
+    return bool(n * target.dim >= _LARGE_NUMBERS)
+
+
+class DrawStream:
+    """Draws of a density's variables, in stretches.
+
+    Parameters
+    ----------
+    target : Target
+        The density.
+    data : DataTree, InferenceData or Dataset
+        The draws, see :func:`pymc_ksd.samples.draws.read_draws`. Nothing is read yet.
+    """
+
+    def __init__(self, target: Target, data: Any) -> None:
+        self.target = target
+        if isinstance(data, xr.DataArray) and len(target.variables) == 1:
+            data = data.to_dataset(name=target.variables[0].name)
+        names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}
+        self._groups: dict[str, xr.Dataset] = {}
+        for group in ("posterior", "unconstrained_posterior"):
+            dataset = draws_group(data, group)
+            if dataset is None:
+                continue
+            sizes = {dim: int(dataset.sizes.get(dim, 0)) for dim in ("chain", "draw")}
+            if group == "posterior":
+                self.n_chains, self.n_draws = sizes["chain"], sizes["draw"]
+            elif sizes != {"chain": self.n_chains, "draw": self.n_draws}:
+                continue  # of other draws, as before the posterior was thinned
+            # Errors name draws by their labels, so that these have to be those of the whole.
+            numbers = {dim: range(size) for dim, size in sizes.items() if dim not in dataset.coords}
+            dataset = dataset[[name for name in dataset.data_vars if name in names]]
+            self._groups[group] = dataset.assign_coords(numbers)
+
+    #: A sampler made them.
+    are_draws = True
+
+    def points(self, multiple: int = 1) -> Iterator[np.ndarray]:
+        """Read unconstrained draws of all chains together.
+
+        Parameters
+        ----------
+        multiple : int, default 1
+            Every stretch but the last has a multiple of this many points.
+
+        Yields
+        ------
+        ndarray of shape (points, d)
+        """
+        unit = multiple // gcd(multiple, self.n_chains)
+        # What Dask holds in one piece is read at once, or it would be read again and again.
+        pieces = [
+            max(dataset.chunksizes.get("draw", (0,)), default=0)
+            for dataset in self._groups.values()
+        ]
+        wanted = max(_STRETCH_NUMBERS // (self.n_chains * self.target.dim), *pieces)
+        length = unit * max(1, wanted // unit)
+        stops = [*range(length, self.n_draws - length + 1, length), self.n_draws]
+        for start, stop in zip([0, *stops], stops, strict=False):
+            part = {
+                group: dataset.isel(draw=slice(start, stop)).compute()
+                for group, dataset in self._groups.items()
+            }
+            # A tree refers to itself and would keep its draws until the garbage collector comes.
+            draws = xr.DataTree.from_dict(part) if len(part) > 1 else part["posterior"]
+            points = read_draws(self.target, draws, is_part=True).points
+            # No stretch may wait in memory while another is used or read.
+            del part, draws
+            yield points
+            del points

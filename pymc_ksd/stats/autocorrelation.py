@@ -1,0 +1,44 @@
+"""How slowly chains move: the integrated autocorrelation time of the least favourable function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["autocorrelation_time_of"]
+
+
+def autocorrelation_time_of(chains: np.ndarray) -> float:
+    r"""Return the integrated autocorrelation time of the least favourable function of the draws.
+
+    It is :math:`n / \mathrm{ESS}` with ArviZ's effective sample size, for every coordinate and for
+    the squared distance from the centre in units of the covariance, which alternating chains move
+    slowly even where each coordinate looks better than independent. At least 1 and at most
+    the length of a chain. Every chain is taken around its own mean: that chains disagree is a fault
+    the test is to find, not a correlation.
+
+    Parameters
+    ----------
+    chains : ndarray of shape (chain, draw, d)
+        Draws in unconstrained coordinates.
+
+    Returns
+    -------
+    float
+    """
+    from arviz_stats.base import array_stats
+
+    n_chains, n = chains.shape[:2]
+    if n < 4:
+        return 1.0
+    chains = chains - chains.mean(axis=1, keepdims=True)
+    flat = chains.reshape(-1, chains.shape[-1])
+    standard = flat / np.maximum(flat.std(axis=0), np.finfo(float).tiny)
+    directions, singular, _ = np.linalg.svd(standard, full_matrices=False)
+    radius = (directions[:, singular > 1e-8 * singular[0]] ** 2).sum(axis=1)
+    radius = radius.reshape(chains.shape[:2])
+    radius -= radius.mean(axis=1, keepdims=True)
+    series = [*np.moveaxis(chains, -1, 0), radius]
+    sizes = np.array([array_stats.ess(values, method="mean") for values in series])
+    total = n * n_chains
+    times = np.where(np.isfinite(sizes) & (sizes > 0), total / np.maximum(sizes, 1e-300), n)
+    return float(np.clip(times.max(), 1.0, n))

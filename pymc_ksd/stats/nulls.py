@@ -1,0 +1,242 @@
+r"""The nulls that there are: bootstraps with weights, simulation, and the central limit theorem.
+
+The bootstraps replace the sum over pairs by a quadratic form in random weights,
+:math:`S^* = \frac{1}{N} \sum_{i \ne j} w_i w_j u(x_i, x_j)`, all of whose replicates come from the
+same pass over the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.options import positive_number
+from pymc_ksd.stats.autocorrelation import autocorrelation_time_of
+from pymc_ksd.stats.null import Null, SampleShape
+from pymc_ksd.stats.statistic import Estimate, Statistic
+
+__all__ = [
+    "NULLS",
+    "Multinomial",
+    "Normal",
+    "Parametric",
+    "Rademacher",
+    "Wild",
+    "get_null",
+    "register_null",
+]
+
+#: Correlation time of wild multipliers in autocorrelation times of the draws.
+_CORRELATION_TIMES = 8.0
+#: The longest correlation time of wild multipliers, in lengths of a chain.
+_LONGEST = 0.4
+#: Random numbers drawn at a time: they stay in the processor's cache.
+_BATCH = 100_000
+
+
+class Multinomial(Null):
+    """Bootstrap of independent points: sample frequencies less 1/n, in one byte each."""
+
+    name = "multinomial"
+
+    def weights(
+        self, shape: SampleShape, n_replicates: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw counts less one, whose products are to be divided by n²."""
+        n = shape.n_points
+        replicates = np.empty((n_replicates, n), dtype=np.int8)
+        step = max(1, _BATCH // n)
+        for start in range(0, n_replicates, step):
+            rows = min(step, n_replicates - start)
+            draws = rng.integers(n, size=(rows, n))
+            draws += n * np.arange(rows)[:, None]
+            counts = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n)
+            # A point is drawn more than 126 times with a probability below 1e-200.
+            replicates[start : start + rows] = np.minimum(counts, 126) - 1
+        return replicates
+
+    def pairs(self, n: int) -> float:
+        """Return n²: weights are frequencies."""
+        return float(n**2)
+
+
+class Rademacher(Null):
+    """Random signs of independent points, in one byte each."""
+
+    name = "rademacher"
+
+    def weights(
+        self, shape: SampleShape, n_replicates: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw signs."""
+        n = shape.n_points
+        replicates = np.empty((n_replicates, n), dtype=np.int8)
+        step = max(1, _BATCH // n)
+        for start in range(0, n_replicates, step):
+            size = (min(step, n_replicates - start), n)
+            replicates[start : start + step] = 2 * rng.integers(2, size=size, dtype=np.int8) - 1
+        return replicates
+
+
+class Wild(Null):
+    r"""Multipliers of dependent draws that vary slowly along each chain, in four bytes each.
+
+    In every chain they are a stationary Gaussian process with correlation
+    :math:`e^{-k / 8\tau}` between draws k apart, :math:`\tau` the autocorrelation time of the
+    draws, so that they vary slowly beside the draws themselves; :math:`8\tau` is taken as 0.4
+    chains where it is more. The multipliers of one replicate have mean square 1: with few
+    independent stretches in a chain their size would otherwise vary from replicate to replicate,
+    and the test would hardly ever reject.
+
+    Parameters
+    ----------
+    autocorrelation_time : float, optional
+        Integrated autocorrelation time of the draws, 1 for independent draws; by default estimated.
+    """
+
+    name = "wild"
+
+    def __init__(self, autocorrelation_time: float | None = None) -> None:
+        self.autocorrelation_time = (
+            None
+            if autocorrelation_time is None
+            else positive_number(autocorrelation_time, "autocorrelation_time")
+        )
+
+    def fitted_to(self, shape: SampleShape) -> Wild:
+        """Return a null with the autocorrelation time of the draws, unless it was given."""
+        if self.autocorrelation_time is not None:
+            return self
+        return Wild(autocorrelation_time_of(shape.chains))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its autocorrelation time."""
+        return {"autocorrelation_time": self.autocorrelation_time}
+
+    def weights(
+        self, shape: SampleShape, n_replicates: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw multipliers, points ordered as in the sample."""
+        from scipy.signal import lfilter  # slow to import
+
+        n_chains, n_draws = shape.n_chains, shape.n_draws
+        time = self.fitted_to(shape).autocorrelation_time
+        length = min(_CORRELATION_TIMES * float(time or 1.0), _LONGEST * n_draws)
+        correlation = np.exp(-1 / length)
+        scale = np.sqrt(1 - correlation**2)
+        by_chain = np.empty((n_replicates, n_draws, n_chains), dtype=np.float32)
+        step = max(1, _BATCH // n_draws)
+        for chain in range(n_chains):
+            for start in range(0, n_replicates, step):
+                noise = rng.standard_normal((min(step, n_replicates - start), n_draws))
+                noise[:, 1:] *= scale
+                filtered = lfilter([1.0], [1.0, -correlation], noise, axis=1)
+                by_chain[start : start + step, :, chain] = filtered
+        weights = by_chain.reshape(n_replicates, -1)
+        weights /= np.sqrt(np.einsum("ij,ij->i", weights, weights) / weights.shape[1])[:, None]
+        return weights
+
+
+class Parametric(Null):
+    """Samples simulated from the model, tested as the sample is: exact, at many times the cost."""
+
+    name = "parametric"
+    simulates = True
+
+    def serves(self, statistic: Statistic) -> bool:
+        """Whatever the statistic."""
+        return True
+
+    def distribution(
+        self, estimate: Estimate, again: Callable[[], float], n_replicates: int, progressbar: bool
+    ) -> np.ndarray:
+        """Simulate."""
+        null = np.empty(n_replicates)
+        with progress_bar("Simulating the null", n_replicates, progressbar) as bar:
+            for index in range(n_replicates):
+                null[index] = again()
+                bar.advance(1)
+        return null
+
+
+class Normal(Null):
+    r"""The central limit theorem, for statistics that are means of independent terms.
+
+    Rejects when the statistic exceeds :math:`z_{1-\alpha}` times its standard error.
+    """
+
+    name = "normal"
+
+    def serves(self, statistic: Statistic) -> bool:
+        """Whether the statistic knows its standard error."""
+        return statistic.has_error
+
+    def distribution(
+        self, estimate: Estimate, again: Callable[[], float], n_replicates: int, progressbar: bool
+    ) -> np.ndarray:
+        """Return evenly spaced quantiles of the normal distribution."""
+        from scipy.special import ndtri  # slow to import
+
+        if estimate.error == 0:
+            raise ValueError(
+                "The terms of the statistic are all equal, so its error cannot be estimated: are "
+                "the points repeated?"
+            )
+        quantiles: np.ndarray = ndtri((np.arange(n_replicates) + 0.5) / n_replicates)
+        return quantiles * estimate.error
+
+    def p_value(self, estimate: Estimate, distribution: np.ndarray) -> float:
+        """Return the probability of a larger value."""
+        from scipy.special import ndtr  # slow to import
+
+        return float(ndtr(-estimate.value / estimate.error))
+
+    def critical_value(self, estimate: Estimate, distribution: np.ndarray, alpha: float) -> float:
+        """Return a quantile of the normal distribution."""
+        from scipy.special import ndtri  # slow to import
+
+        return float(-ndtri(alpha) * estimate.error)
+
+
+NULLS: dict[str, type[Null]] = {}
+
+
+def register_null(null: type[Null]) -> type[Null]:
+    """Make a null known under its name, for the argument `null`.
+
+    Parameters
+    ----------
+    null : type of Null
+        Its class, which can be called without arguments.
+
+    Returns
+    -------
+    type of Null
+        The same class, so that this can decorate it.
+    """
+    NULLS[null.name] = null
+    return null
+
+
+for _null in (Multinomial, Rademacher, Wild, Normal, Parametric):
+    register_null(_null)
+del _null
+
+
+def get_null(null: str | Null | None, statistic: Statistic) -> Null:
+    """Turn the argument `null` of a public function into a :class:`Null` for a statistic."""
+    if null is None:
+        null = statistic.default_null
+    known = {name: kind() for name, kind in NULLS.items()}
+    found = null if isinstance(null, Null) else known.get(null) if isinstance(null, str) else None
+    if found is None or not found.serves(statistic):
+        allowed = [repr(name) for name, other in known.items() if other.serves(statistic)]
+        raise ValueError(
+            f"`null` must be one of {', '.join(allowed)} for `statistic` {statistic.name!r}, got "
+            f"{null!r}."
+        )
+    return found
