@@ -35,6 +35,7 @@ from pytensor.tensor.rewriting.ofg import inline_ofg_node
 __all__ = [
     "EVERYBODY",
     "FUNCTIONS_LOCK",
+    "built_once",
     "compile_function",
     "compile_key",
     "inline_inner_graphs",
@@ -131,6 +132,22 @@ def without_compiler() -> Iterator[None]:
     # The flag is everybody's: two threads at a time could leave it changed for good.
     with FUNCTIONS_LOCK, pytensor.config.change_flags(cxx=""):
         yield
+
+
+def built_once(build: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a function for what is built on its first call: a function that may never be needed.
+
+    The lock is held meanwhile, because writing graphs changes PyTensor's configuration, too.
+    """
+    found: list[Any] = []
+
+    def get() -> Any:
+        with FUNCTIONS_LOCK:
+            if not found:
+                found.append(build())
+            return found[0]
+
+    return get
 
 
 def one_at_a_time(record: Record) -> Record:

@@ -28,7 +28,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, inline_inner_graphs
+from pymc_ksd.compilation import built_once, compile_function, inline_inner_graphs
 from pymc_ksd.models.log_density import (
     check_free_logp,
     check_has_logp,
@@ -325,20 +325,22 @@ def _simulate(
     independent = not any(
         other in set(ancestors([rv])) for rv in rvs for other in rvs if other is not rv
     )
-    batched: list[TensorVariable] = []
-    compiled: list[Callable[..., list[np.ndarray]]] = []
+
+    def build() -> tuple[Callable[..., list[np.ndarray]], bool]:
+        size, batched = pt.lscalar("n"), []
+        if independent:
+            # Distributions that cannot have a symbolic size are drawn one by one.
+            with suppress(NotImplementedError, MissingInputError):
+                batched = [change_dist_size(rv, (size,), expand=True) for rv in rvs]
+        return compile_simulation([size], batched or list(rvs)), bool(batched)
+
+    compiled = built_once(build)
 
     def simulate(n: int, rng: np.random.Generator) -> Mapping[str, np.ndarray]:
-        if not compiled:
-            size = pt.lscalar("n")
-            if independent:
-                # Distributions that cannot have a symbolic size are drawn one by one.
-                with suppress(NotImplementedError, MissingInputError):
-                    batched.extend([change_dist_size(rv, (size,), expand=True) for rv in rvs])
-            compiled.append(compile_simulation([size], batched or list(rvs)))
-        if batched:
-            return dict(zip(names, compiled[0](rng, n), strict=True))
-        draws = [compiled[0](rng, n) for _ in range(n)]
+        draw, at_once = compiled()
+        if at_once:
+            return dict(zip(names, draw(rng, n), strict=True))
+        draws = [draw(rng, n) for _ in range(n)]
         return {name: np.stack([draw[index] for draw in draws]) for index, name in enumerate(names)}
 
     return simulate

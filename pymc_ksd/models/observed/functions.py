@@ -22,7 +22,7 @@ from pytensor.graph.utils import MethodNotDefined, MissingInputError
 from pytensor.scan.op import Scan
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, inline_inner_graphs
+from pymc_ksd.compilation import built_once, compile_function, inline_inner_graphs
 from pymc_ksd.models.lattice import check_whole, is_discrete, within_dtype
 from pymc_ksd.models.log_density import (
     compile_simulation,
@@ -152,13 +152,14 @@ def compile_sampler(
     layouts: Sequence[Layout], length: TensorVariable, given: Variables = ()
 ) -> Callable[..., dict[str, np.ndarray]]:
     """Return a sampler ``(n, rng, *given)`` of any number of observations."""
-    compiled: list[Callable[..., list[np.ndarray]]] = []
+    compiled = built_once(
+        lambda: compile_simulation([length, *given], [layout.rv for layout in layouts])
+    )
 
     def simulate(n: int, rng: np.random.Generator, *known: np.ndarray) -> dict[str, np.ndarray]:
-        if not compiled:
-            compiled.append(compile_simulation([length, *given], [layout.rv for layout in layouts]))
+        draw = compiled()
         with explain_lengths(layouts, n):
-            outputs = compiled[0](rng, n // int(np.prod(layouts[0].lengths[1:])), *known)
+            outputs = draw(rng, n // int(np.prod(layouts[0].lengths[1:])), *known)
         for layout, output in zip(layouts, outputs, strict=True):
             if len(layout.to_points(np.asarray(output))) != n:
                 raise ValueError(
@@ -203,22 +204,22 @@ def compile_repeated_sampler(
     What the variable's parameters are computed from is computed once for all of them.
     """
     times = pt.lscalar("times")
-    compiled: list[Callable[..., list[np.ndarray]]] = []
-    at_once: list[bool] = []
+
+    def build() -> tuple[Callable[..., list[np.ndarray]], bool]:
+        graph = rv
+        # Distributions that cannot have a symbolic size are drawn one by one, and so are those
+        # that draw in a loop, all steps of which are held in memory.
+        if not draws_in_a_loop(rv):
+            with suppress(NotImplementedError, MissingInputError):
+                graph = change_dist_size(rv, (times,), expand=True)
+        return compile_simulation([times, *given], [graph]), graph is not rv
+
+    compiled = built_once(build)
 
     def simulate(number: int, rng: np.random.Generator, *known: np.ndarray) -> np.ndarray:
-        if not compiled:
-            graph = rv
-            # Distributions that cannot have a symbolic size are drawn one by one, and so are those
-            # that draw in a loop, all steps of which are held in memory.
-            if not draws_in_a_loop(rv):
-                with suppress(NotImplementedError, MissingInputError):
-                    graph = change_dist_size(rv, (times,), expand=True)
-            at_once.append(graph is not rv)
-            compiled.append(compile_simulation([times, *given], [graph]))
-        repeats = 1 if at_once[0] else number
-        drawn = [compiled[0](rng, number, *known)[0] for _ in range(repeats)]
-        values = drawn[0] if at_once[0] else drawn
+        draw, at_once = compiled()
+        drawn = [draw(rng, number, *known)[0] for _ in range(1 if at_once else number)]
+        values = drawn[0] if at_once else drawn
         return np.stack([layout.to_points(np.asarray(part)) for part in values])
 
     return simulate
