@@ -151,7 +151,9 @@ def _simulated(
     density: FittedDensity, shape: tuple[int, int], given: Given, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw unconstrained values of all observations, shape (count, n, d)."""
-    most = _FEWEST if draws_in_a_loop(density.rv) else _SIMULATED
+    # Simplexes, too, are drawn one by one.
+    slow = draws_in_a_loop(density.rv) or density.variable.transform == "simplex"
+    most = _FEWEST if slow else _SIMULATED
     count = max(_FEWEST, min(most, _NUMBERS // int(np.prod(shape))))
     with _explained(density):
         values = density.simulate_many(count, rng, *given)
