@@ -87,7 +87,7 @@ def test_statistic_of_a_regression_is_the_double_loop(kernel, slow):
         kernels = [np.ones((60, 60)), np.exp(-squared / (2 * 0.7**2))]
         kernels.append(np.exp(-squared / (2 * (0.5, 1.0, 2.0)[index] ** 2)))
         products = np.stack([k * u for k in kernels])
-        np.testing.assert_allclose(sums[index, 0], products.sum(axis=(1, 2)), rtol=1e-9)
+        np.testing.assert_allclose(sums[index, 0], products.sum(axis=(1, 2)), rtol=1e-10)
         expected_rows += products.sum(axis=2).T
     np.testing.assert_allclose(rows, expected_rows, rtol=1e-9, atol=1e-10)
 
