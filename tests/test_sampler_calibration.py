@@ -76,10 +76,12 @@ def test_metropolis_adjustment_makes_langevin_draws_right():
 def test_too_few_particles_are_rejected(caplog):
     caplog.set_level(logging.ERROR, logger="pymc")  # SMC reports every run
     few, many = (
-        sampler_rejection_rate(case, replications=5, n_draws=0).rejections for case in SMC_CASES
+        sampler_rejection_rate(case, replications=runs, n_draws=0).rejections
+        for case, runs in zip(SMC_CASES, (5, 10), strict=True)
     )
     assert few >= 4
-    assert many <= 1
+    # Rejected in a tenth of all runs, see the page: more than four of ten are chance once in 600.
+    assert many <= 4
 
 
 @pytest.mark.slow
