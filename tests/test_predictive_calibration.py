@@ -77,6 +77,13 @@ def test_held_out_data_keep_the_level(case):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", HELD_OUT, ids=lambda case: case.name)
+def test_bootstrap_keeps_the_level_where_observations_share_nothing(case):
+    rate = held_out_rate(case, 100, shared=False, null="multinomial", n_bootstrap=400)
+    assert 0.01 <= rate.rate <= 0.1
+
+
+@pytest.mark.slow
 def test_bootstrap_of_held_out_data_wants_much_fitted_data():
     bootstrap = {"null": "multinomial", "n_bootstrap": 200}
     assert held_out_rate(HELD_OUT[0], 40, **bootstrap).rate > 0.15
