@@ -40,10 +40,10 @@ no transform is named, the variable is compared on its own scale.
   PyMC has a log-probability for a single observation only: write the model for one and give the
   sample as `data`.
 
-`tests/test_distributions.py` checks every "supported" against finite differences: of the model's
-own log density for a free variable, of SciPy's or a formula written out for data (of PyMC's for the
-two LKJ distributions and for stick-breaking weights). Every error is the text users see for a
-variable named `x`.
+`tests/models/test_distributions.py` checks every "supported" against finite differences: of the
+model's own log density for a free variable, of SciPy's or a formula written out for data (of PyMC's
+for the two LKJ distributions and for stick-breaking weights). Every error is the text users see for
+a variable named `x`.
 
 A variable with a bounded support whose transform was switched off is refused. A `CustomDist` cannot
 be seen through: as a free variable give it a transform if its support is bounded.

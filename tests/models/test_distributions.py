@@ -18,7 +18,7 @@ from pymc.exceptions import ImputationWarning
 from pymc_ksd import compile_score
 from pymc_ksd.compilation import interpreted_mode, without_compiler
 
-TABLE = Path(__file__).parents[1] / "docs" / "distributions.md"
+TABLE = Path(__file__).parents[2] / "docs" / "distributions.md"
 N_POINTS = 5
 
 pytestmark = [

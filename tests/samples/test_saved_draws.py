@@ -10,7 +10,7 @@ from data.save_draws import model as saved_model
 
 from pymc_ksd import compile_score, ksd, ksd_summary, ksd_test
 
-FILES = sorted((Path(__file__).parent / "data").glob("draws_*.nc"))
+FILES = sorted((Path(__file__).parents[1] / "data").glob("draws_*.nc"))
 READERS = {
     "arviz": lambda path: az.from_netcdf(str(path)),
     "xarray": lambda path: xr.open_datatree(path, engine="h5netcdf"),
