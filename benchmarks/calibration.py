@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import pymc as pm
 from scipy.special import softmax
 
 from benchmarks.calibration_cases import LEVEL_CASES, MISSED_CASES, POWER_CASES, Case
+from benchmarks.measurements import write_page
 from benchmarks.rates import ALPHA, Rate, count_rejections, generator, header, page
 from pymc_ksd import Score, compile_score
 from pymc_ksd.diagnostics.score import target_of
@@ -264,11 +263,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
-    parser.add_argument("--out", type=Path, default=Path("docs/calibration.md"))
-    options = parser.parse_args(arguments)
-    start = time.perf_counter()
-    options.out.write_text(report(options.replications), encoding="utf-8")
-    print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
+    path = "docs/calibration.md"
+    write_page(parser, lambda options: report(options.replications), path, arguments)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.calibration import rejection_rate
 from benchmarks.count_cases import COUNT_CASES, COUNT_POWER_CASES
+from benchmarks.measurements import write_page
 from benchmarks.rates import header, page
 
 REPLICATIONS = 600
@@ -64,11 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
-    parser.add_argument("--out", type=Path, default=Path("docs/count_calibration.md"))
-    options = parser.parse_args(arguments)
-    start = time.perf_counter()
-    options.out.write_text(report(options.replications), encoding="utf-8")
-    print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
+    path = "docs/count_calibration.md"
+    write_page(parser, lambda options: report(options.replications), path, arguments)
 
 
 if __name__ == "__main__":

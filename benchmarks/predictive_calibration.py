@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import argparse
-import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
+from benchmarks.measurements import Measurements, write_page
 from benchmarks.predictive_cases import EFFECTS, MISFITS, TRUE, Case, Fitted
 from benchmarks.rates import ALPHA, Rate, generator, header, page
 from pymc_ksd import ksd_ppc, ksd_test
@@ -81,37 +80,28 @@ def pit_p_value(pit: np.ndarray) -> float:
     return float(np.asarray(array_stats.uniformity_test(np.clip(pit, eps, 1 - eps))[0]))
 
 
-class Rows:
-    """Finished lines of tables, kept in a file to go on from when there is one."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._done: dict[str, str] = {}
-        if path is not None and path.exists():
-            self._done = json.loads(path.read_text(encoding="utf-8"))
-
-    def get(self, name: str, replications: int, measure: Callable[[], Sequence[Rate]]) -> str:
-        """Return a line that begins with its name, measured unless it is there already."""
-        key = f"{name} ({replications})"
-        if key not in self._done:
-            self._done[key] = f"| {name} | " + " | ".join(map(str, measure())) + " |"
-            if self._path is not None:
-                self._path.write_text(json.dumps(self._done, indent=1), encoding="utf-8")
-        print(self._done[key], flush=True)
-        return self._done[key]
+def _lines(
+    cells: Mapping[str, tuple[Callable[..., Any], Case | HeldOut, int]], measure: Measurements
+) -> list[str]:
+    """Return lines of a table, which begin with their names."""
+    lines = []
+    for name, (function, case, replications) in cells.items():
+        found = measure(f"{name} ({replications})", function, case, replications).result()
+        rates = " | ".join(str(Rate(**rate)) for rate in found)
+        lines.append(f"| {name} | {rates} |")
+    return lines
 
 
-def check_table(cases: Sequence[Case], replications: int, rows: Rows) -> list[str]:
+def check_table(cases: Sequence[Case], replications: int, measure: Measurements) -> list[str]:
     """Measure the checks on several cases, as a Markdown table."""
-    lines = [
-        rows.get(
-            f"{case.family} | {case.data} | {case.n}",
-            replications,
-            lambda case=case: list(check_rates(case, replications).values()),
-        )
-        for case in cases
-    ]
-    return [*header("model", "data", "n", *COLUMNS), *lines]
+
+    def rates(case: Case, replications: int) -> list[Rate]:
+        return list(check_rates(case, replications).values())
+
+    cells = {
+        f"{case.family} | {case.data} | {case.n}": (rates, case, replications) for case in cases
+    }
+    return [*header("model", "data", "n", *COLUMNS), *_lines(cells, measure)]
 
 
 @dataclass(frozen=True)
@@ -250,11 +240,11 @@ def held_out_rate(
     return Rate(rejections, replications)
 
 
-def held_out_table(replications: int, rows: Rows) -> list[str]:
+def held_out_table(replications: int, measure: Measurements) -> list[str]:
     """Measure the test of held-out data, as a Markdown table."""
     bootstrap = {"null": "multinomial", "n_bootstrap": 400}
 
-    def measure(case: HeldOut) -> list[Rate]:
+    def rates(case: HeldOut, replications: int) -> list[Rate]:
         return [
             held_out_rate(case, 2 * replications, n_bootstrap=19),
             held_out_rate(case, replications, **bootstrap),
@@ -262,19 +252,17 @@ def held_out_table(replications: int, rows: Rows) -> list[str]:
             held_out_rate(case, replications, shared=False, **bootstrap),
         ]
 
-    lines = [
-        rows.get(case.name, replications, lambda case=case: measure(case)) for case in HELD_OUT
-    ]
+    cells = {case.name: (rates, case, replications) for case in HELD_OUT}
     columns = (
         "default",
         "bootstrap",
         "bootstrap, 2,000 fitted",
         "bootstrap, parameters of their own",
     )
-    return [*header("model", *columns), *lines]
+    return [*header("model", *columns), *_lines(cells, measure)]
 
 
-def report(replications: int, power_replications: int, rows: Rows) -> str:
+def report(replications: int, power_replications: int, measure: Measurements) -> str:
     """Measure everything and return the page."""
     return page(
         [
@@ -293,17 +281,17 @@ def report(replications: int, power_replications: int, rows: Rows) -> str:
             "data and draws.",
             "## True models",
             "Predictive checks use the data twice, so they reject less often than 5 %.",
-            check_table(TRUE, replications, rows),
+            check_table(TRUE, replications, measure),
             "Random effects with known hyperparameters, whose posterior is known exactly: normal, "
             "beta-binomial and gamma-Poisson outcomes, one, two and four of them for each effect. "
             "Discrepancies around the posterior mean, which has seen the outcome, would reject all "
             "of the first and many of the others.",
-            check_table(EFFECTS, replications, rows),
+            check_table(EFFECTS, replications, measure),
             "## Wrong models",
             "Comparing observations by their covariates, too, is what finds a wrong mean, which "
             "leaves the residuals of all observations together in order. What the residuals alone "
             "show, such as heavy tails, it finds as well.",
-            check_table(MISFITS, power_replications, rows),
+            check_table(MISFITS, power_replications, measure),
             "## Held-out data",
             "`ksd_test(model, new_data, posterior=idata)` with 100 new observations of a model "
             "that was fitted to 20, and 100 draws of its posterior. New data share one value of "
@@ -311,7 +299,7 @@ def report(replications: int, power_replications: int, rows: Rows) -> str:
             'replicates, twice as many data sets). The bootstrap, `null="multinomial"`, is right '
             "only if the fit was to many more data (third column), or if every observation had "
             "parameters of its own (fourth).",
-            held_out_table(replications, rows),
+            held_out_table(replications, measure),
         ]
     )
 
@@ -321,13 +309,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
     parser.add_argument("--power-replications", type=int, default=POWER_REPLICATIONS)
-    parser.add_argument("--keep", type=Path, help="a file for finished lines, to go on from")
-    parser.add_argument("--out", type=Path, default=Path("docs/predictive_calibration.md"))
-    options = parser.parse_args(arguments)
-    start = time.perf_counter()
-    text = report(options.replications, options.power_replications, Rows(options.keep))
-    options.out.write_text(text, encoding="utf-8")
-    print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
+    parser.add_argument("--keep", type=Path, help="a folder for finished lines, to go on from")
+
+    def measured(options: argparse.Namespace) -> str:
+        with Measurements(options.keep, name="fitted models") as measure:
+            return report(options.replications, options.power_replications, measure)
+
+    write_page(parser, measured, "docs/predictive_calibration.md", arguments)
 
 
 if __name__ == "__main__":

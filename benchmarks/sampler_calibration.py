@@ -7,15 +7,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measurements import Measurements, write_page
 from benchmarks.rates import Rate, count_rejections, generator, header, page
 from benchmarks.sampler_cases import (
     CORRELATIONS,
@@ -79,70 +77,31 @@ def nuts_rate(name: str, n_draws: int, replications: int) -> Rate:
     return sampler_rejection_rate(nuts_case(name), replications=replications, n_draws=n_draws)
 
 
-def _timed(function: Callable[..., Rate], *arguments: Any) -> Rate:
-    start = time.perf_counter()
-    rate = function(*arguments)
-    print(f"{arguments}: {rate} ({time.perf_counter() - start:.0f} s)", flush=True)
-    return rate
-
-
-class Measurements:
-    """Cells measured in processes, and kept in a file so that an interrupted run can go on."""
-
-    def __init__(self, workers: int, kept: Path | None) -> None:
-        self._pool = ProcessPoolExecutor(workers, get_context("spawn"))
-        self._kept = kept
-        self._done: dict[str, list[int]] = {}
-        if kept is not None and kept.exists():
-            self._done = json.loads(kept.read_text(encoding="utf-8"))
-
-    def __enter__(self) -> Measurements:
-        """Start."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Wait until the last cell is kept; leave out what has not begun after an error."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def __call__(self, function: Callable[..., Rate], *arguments: Any) -> Future[Rate]:
-        """Return a cell that is, or will be, measured."""
-        key = f"{function.__name__}{arguments}"
-        if key in self._done:
-            future: Future[Rate] = Future()
-            future.set_result(Rate(*self._done[key]))
-            return future
-        future = self._pool.submit(_timed, function, *arguments)
-        future.add_done_callback(lambda done: self._keep(key, done))
-        return future
-
-    def _keep(self, key: str, future: Future[Rate]) -> None:
-        if self._kept is None or future.cancelled() or future.exception() is not None:
-            return
-        rate = future.result()
-        self._done[key] = [rate.rejections, rate.replications]
-        self._kept.write_text(json.dumps(self._done, indent=1), encoding="utf-8")
-
-
 def _runs(sizes: Mapping[str, tuple[int, int]]) -> str:
     (_, short), (_, long) = sizes.values()
     return f"{short} runs of each line with 250 draws a chain, {long} with 1,000."
 
 
-def _row(*labels: str, cells: Sequence[Future[Rate]]) -> str:
-    return f"| {' | '.join([*labels, *(str(cell.result()) for cell in cells)])} |"
+def _row(*labels: str, cells: Sequence[Future[Any]]) -> str:
+    rates = (str(Rate(**cell.result())) for cell in cells)
+    return f"| {' | '.join([*labels, *rates])} |"
 
 
-def _rows(cells: Mapping[str, Sequence[Future[Rate]]]) -> list[str]:
+def _rows(cells: Mapping[str, Sequence[Future[Any]]]) -> list[str]:
     return [_row(label, cells=row) for label, row in cells.items()]
 
 
 def report(scale: float, workers: int, kept: Path | None = None) -> str:
     """Measure everything and return the page; `scale` multiplies the number of runs."""
-    with Measurements(workers, kept) as measure:
+    with Measurements(kept, name="samplers", workers=workers) as measurements:
+
+        def measure(function: Callable[..., Rate], *arguments: Any) -> Future[Any]:
+            return measurements(f"{function.__name__}{arguments}", function, *arguments)
+
         return _report(scale, measure)
 
 
-def _report(scale: float, measure: Measurements) -> str:
+def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
     def runs(number: int) -> int:
         return max(2, round(scale * number))
 
@@ -204,12 +163,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, help="a file for finished cells, to go on from")
-    parser.add_argument("--out", type=Path, default=Path("docs/sampler_calibration.md"))
-    options = parser.parse_args(arguments)
-    start = time.perf_counter()
-    options.out.write_text(report(options.scale, options.workers, options.keep), encoding="utf-8")
-    print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
+    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
+    write_page(
+        parser,
+        lambda options: report(options.scale, options.workers, options.keep),
+        "docs/sampler_calibration.md",
+        arguments,
+    )
 
 
 if __name__ == "__main__":

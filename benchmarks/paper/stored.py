@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from benchmarks.paper.trials import Experiment, Setting, is_alternative, versions
+from benchmarks.measurements import versions
+from benchmarks.paper.trials import Experiment, Setting, is_alternative
 from benchmarks.rates import ALPHA
 
 __all__ = [

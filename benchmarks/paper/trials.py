@@ -7,27 +7,24 @@ among processes. Trials that other versions have left in the folder are refused.
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.measurements import Measurements
 from pymc_ksd.engine.progress import progress_bar
 
-__all__ = ["Experiment", "Measured", "Setting", "find_experiment", "run_experiment", "versions"]
+__all__ = ["Experiment", "Measured", "Setting", "find_experiment", "run_experiment"]
 
 #: Trials that are kept together.
 _TOGETHER = 25
@@ -175,74 +172,32 @@ def run_experiment(
     dict
         Of each setting what :func:`run_trials` returns, over all trials.
     """
-    tasks = {
-        folder / f"{name}-{setting}-{seed}-{start}-{stop}.npz": (setting, range(start, stop))
+    experiment = find_experiment(name)
+    made_with = {"methods": list(experiment.methods), "revision": experiment.revision}
+    tasks = [
+        (setting, range(start, min(start + _TOGETHER, n_trials)))
         for start in range(0, n_trials, _TOGETHER)
         for setting in settings
-        for stop in [min(start + _TOGETHER, n_trials)]
+    ]
+    parts: dict[Setting, list[Future[Any]]] = {setting: [] for setting in settings}
+    with (
+        progress_bar(f"Trials: {name}", len(tasks), progressbar) as bar,
+        Measurements(
+            folder, name=name, made_with=made_with, workers=n_processes, shown=False
+        ) as measure,
+    ):
+        for setting, numbers in tasks:
+            key = f"{setting}-{seed}-{numbers.start}-{numbers.stop}"
+            future = measure(key, run_trials, name, setting, numbers, seed)
+            future.add_done_callback(lambda _: bar.advance(1))
+            parts[setting].append(future)
+        return {setting: _together(found) for setting, found in parts.items()}
+
+
+def _together(parts: Sequence[Future[Any]]) -> dict[str, Any]:
+    found = [part.result() for part in parts]
+    return {
+        "p_value": np.concatenate([part["p_value"] for part in found]),
+        "discrepancy": np.concatenate([part["discrepancy"] for part in found]),
+        "seconds": float(sum(part["seconds"] for part in found)),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    _check_kept(name, folder)
-    missing = {path: task for path, task in tasks.items() if not path.exists()}
-    with progress_bar(f"Trials: {name}", len(missing), progressbar) as bar:
-        if n_processes == 1:
-            for path, (setting, numbers) in missing.items():
-                _keep(path, run_trials(name, setting, numbers, seed))
-                bar.advance(1)
-        else:
-            _in_processes(name, missing, seed, n_processes, bar)
-    results: dict[Setting, dict[str, Any]] = {}
-    for setting in settings:
-        parts = [np.load(path) for path, (other, _) in tasks.items() if other == setting]
-        results[setting] = {
-            "p_value": np.concatenate([part["p_value"] for part in parts]),
-            "discrepancy": np.concatenate([part["discrepancy"] for part in parts]),
-            "seconds": float(sum(part["seconds"] for part in parts)),
-        }
-    return results
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what trials depend on."""
-    packages = ("pymc-ksd", "pymc", "pytensor", "numpy", "scipy", "numba")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
-
-
-def _check_kept(name: str, folder: Path) -> None:
-    """Refuse trials that were made with other methods or versions."""
-    experiment = find_experiment(name)
-    methods, revision = list(experiment.methods), experiment.revision
-    made = {"methods": methods, "revision": revision, "versions": versions()}
-    path = folder / f"{name}.json"
-    if not path.exists():
-        path.write_text(json.dumps(made, indent=1), encoding="utf-8")
-    elif json.loads(path.read_text(encoding="utf-8")) != made:
-        raise ValueError(
-            f"The trials kept in {folder} were made with other methods or versions, see {path}: "
-            "give another folder, or remove this one to begin anew."
-        )
-
-
-def _in_processes(
-    name: str, tasks: Mapping[Path, tuple[Setting, range]], seed: int, n_processes: int, bar: Any
-) -> None:
-    # Started anew: a copy of this process could inherit locks that its threads hold.
-    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        futures = {
-            pool.submit(run_trials, name, setting, numbers, seed): path
-            for path, (setting, numbers) in tasks.items()
-        }
-        try:
-            for future in as_completed(futures):
-                _keep(futures[future], future.result())
-                bar.advance(1)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _keep(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write a file at once, so that an interrupted run leaves no half of one."""
-    temporary = path.with_suffix(".tmp.npz")
-    np.savez(temporary, **arrays)
-    temporary.replace(path)

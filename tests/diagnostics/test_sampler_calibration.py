@@ -100,11 +100,11 @@ def test_interrupted_report_goes_on_from_what_it_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{module}.NUTS_MODELS", ())
     monkeypatch.setattr(f"{module}.POWER_CASES", POWER_CASES[:1])
     monkeypatch.setattr(f"{module}.SMC_CASES", ())
-    kept = tmp_path / "cells.json"
-    page = report(0.01, 1, kept)
+    page = report(0.01, 1, tmp_path)
     assert "| 4 × 250 | 1 |" in page
-    cells = json.loads(kept.read_text())
+    cells = {json.loads(path.read_text()).get("key"): path for path in tmp_path.glob("samplers-*")}
     assert len(cells) == 4
-    cells["autoregressive_rate(0.0, 1, 250, 6)"] = [3, 6]
-    kept.write_text(json.dumps(cells))
-    assert "| 4 × 250 | 1 | 50.0 ± 20.4 |" in report(0.01, 1, kept)
+    path = cells["autoregressive_rate(0.0, 1, 250, 6)"]
+    cell = json.loads(path.read_text()) | {"result": {"rejections": 3, "replications": 6}}
+    path.write_text(json.dumps(cell))
+    assert "| 4 × 250 | 1 | 50.0 ± 20.4 |" in report(0.01, 1, tmp_path)
