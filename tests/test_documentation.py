@@ -35,6 +35,7 @@ def test_readme_runs_as_printed(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # pm.fit calls what PyTensor has deprecated
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # and signatures that will change
 def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
@@ -48,6 +49,7 @@ def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # NUTS, warming up
 def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     found = run_page("docs/fitted_models.md", monkeypatch, tmp_path)
@@ -57,6 +59,7 @@ def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_speed_and_scale_runs_and_finds_what_it_says(tmp_path):
     """In a process of its own: JAX and clusters leave threads and sockets behind."""
     code = (
@@ -100,6 +103,7 @@ def test_get_started_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_command_line_page_runs_as_printed(monkeypatch, tmp_path):
     """The file it writes, and the two commands below it, with this environment's programs."""
     run_page("docs/command_line.md", monkeypatch, tmp_path)

@@ -104,4 +104,6 @@ def test_any_name(name, rng, tmp_path):
             assert key in loaded
     report = pymc_ksd.ksd_report(*odd, random_seed=1, progressbar=False)
     assert f"{name} scale" in report.summary.index
-    assert pymc_ksd.plot_ksd_contributions(report.measures, backend="none").viz is not None
+    collection = pymc_ksd.plot_ksd_contributions(report.measures, backend="matplotlib")
+    ticks = collection.get_target("ess", {}).get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == [f"{name}[a b]", f"{name}[c]", f"{name} scale"]

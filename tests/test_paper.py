@@ -210,6 +210,7 @@ def test_trials_do_not_depend_on_how_they_are_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 def test_trials_in_processes_are_the_same(tmp_path):
     options = {"seed": 1, "progressbar": False}
     here = run_experiment("mixture", SETTINGS, 2, folder=tmp_path / "1", n_processes=1, **options)

@@ -137,6 +137,7 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize("name", CHECKS)
 def test_notebook_runs_and_prints_what_it_says(site, name):
     executed = site / "jupyter_execute" / "notebooks" / f"{name}.ipynb"
@@ -151,6 +152,7 @@ def test_notebook_runs_and_prints_what_it_says(site, name):
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 def test_every_public_name_is_in_the_reference(site):
     page = (site / "html" / "api.html").read_text()
     for name in pymc_ksd.__all__:
@@ -222,6 +224,7 @@ def report(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize("width", [1200, 500])
 def test_browser_shows_the_report(report, width, tmp_path):
     contents, path = report
@@ -236,6 +239,7 @@ def test_browser_shows_the_report(report, width, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize(
     ("name", "text", "images"),
     [("index", "Do these data fit that PyMC model?", 1), ("gallery", "level off", 7)],

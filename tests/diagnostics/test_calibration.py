@@ -3,6 +3,7 @@
 from functools import cache
 
 import pytest
+from rejections import fewest, keeps_its_level, most
 
 from benchmarks.calibration import (
     OTHER_TEST_CASES,
@@ -13,9 +14,7 @@ from benchmarks.calibration import (
 )
 from benchmarks.calibration_cases import LEVEL_CASES, POWER_CASES
 
-#: Bounds for the share of true models that are rejected at the nominal level 5 %.
-LEAST, MOST = 0.02, 0.085
-#: What each share of rejected wrong models must reach, less three standard errors.
+#: What each share of rejected wrong models must reach, give or take chance.
 LEAST_POWER = {
     "Normal(0.5, 1)": 0.99,
     "Normal(0, 1.5)": 0.98,
@@ -27,8 +26,8 @@ LEAST_POWER = {
 pytestmark = pytest.mark.filterwarnings("ignore:.*(trace|matrix_dot) is deprecated:FutureWarning")
 
 
-#: Data sets for each share; the page has more.
-REPLICATIONS = 300
+#: Data sets for each share, of which 13 are rejected at most (see rejections.py); the page has 400.
+REPLICATIONS = 100
 
 
 @cache
@@ -48,39 +47,47 @@ def test_rejection_rate_tells_true_from_wrong_models_and_is_repeatable():
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("case", LEVEL_CASES, ids=lambda case: case.name)
 def test_ksd_test_keeps_its_level(case):
-    assert LEAST <= default_level(case).rate <= MOST
+    assert keeps_its_level([default_level(case)])
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_ksd_test_keeps_its_level_on_average():
-    rates = [default_level(case).rate for case in LEVEL_CASES]
-    assert len(rates) >= 25
-    assert 0.035 <= sum(rates) / len(rates) <= 0.065
+    """Between 4.0 and 6.1 % of 4,100 data sets, a binomial number leaves that once in 500 times."""
+    assert len(LEVEL_CASES) >= 25
+    assert keeps_its_level([default_level(case) for case in LEVEL_CASES])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", OTHER_TEST_CASES, ids=lambda case: case.name)
+@pytest.mark.default_stack
 @pytest.mark.parametrize("test", OTHER_TESTS)
-def test_other_statistics_and_nulls_keep_their_level(test, case):
-    rate = rejection_rate(case, replications=REPLICATIONS, n=200, **OTHER_TESTS[test])
-    assert LEAST <= rate.rate <= MOST
+def test_other_statistics_and_nulls_keep_their_level(test):
+    """From 5 to 28 of 5 × 60 data sets."""
+    rates = [
+        rejection_rate(case, replications=60, n=200, **OTHER_TESTS[test])
+        for case in OTHER_TEST_CASES
+    ]
+    assert keeps_its_level(rates)
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("name", LEAST_POWER)
 def test_ksd_test_rejects_a_normal_model_of_other_data(name):
     case = next(case for case in POWER_CASES if case.name == name)
     power = rejection_rate(case, replications=REPLICATIONS, n=200)
-    assert power.rate >= LEAST_POWER[name] - 3 * power.error
+    assert power.rejections >= fewest(REPLICATIONS, LEAST_POWER[name])
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("perturbed", PERTURBATIONS)
 def test_ksd_test_finds_perturbed_mixtures(perturbed):
-    power = mixture_rejection_rate(perturbed, replications=REPLICATIONS, n=100)
+    rate = mixture_rejection_rate(perturbed, replications=REPLICATIONS, n=100)
     if perturbed == "nothing":
-        assert LEAST <= power.rate <= MOST
+        assert keeps_its_level([rate])
     else:
-        assert power.rate - 3 * power.error > MOST
+        assert rate.rejections > most(REPLICATIONS)

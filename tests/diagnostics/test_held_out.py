@@ -12,8 +12,8 @@ from pymc_ksd.diagnostics.prepare import predictive
 #: A few draws are enough for all that is not about the level.
 pytestmark = pytest.mark.filterwarnings("ignore:`posterior` has .* draws")
 
-RNG = np.random.default_rng(4)
-MU, SD = RNG.normal(size=30), 1 + 0.2 * RNG.uniform(size=30)
+MU = np.random.default_rng(4).normal(size=30)
+SD = 1 + 0.2 * np.random.default_rng(5).uniform(size=30)
 #: Every other draw is mixed; new data are replicated with the rest.
 MIXED = slice(None, None, 2)
 
@@ -54,8 +54,8 @@ def test_score_far_out_does_not_underflow():
     assert far[1, 0] > 30
 
 
-def test_rates_are_those_of_the_mixture():
-    rates = RNG.gamma(3, size=25)
+def test_rates_are_those_of_the_mixture(rng):
+    rates = rng.gamma(3, size=25)
     with pm.Model() as model:
         rate = pm.HalfNormal("rate")
         pm.Poisson("y", rate, observed=np.zeros(4, dtype=int))
@@ -72,8 +72,8 @@ def test_rates_are_those_of_the_mixture():
     np.testing.assert_allclose(deaths[:, 0], below / (here + below), rtol=1e-9)
 
 
-def test_bounded_outcomes_are_transformed():
-    rates = RNG.gamma(5, size=20)
+def test_bounded_outcomes_are_transformed(rng):
+    rates = rng.gamma(5, size=20)
     with pm.Model() as model:
         rate = pm.HalfNormal("rate")
         pm.Exponential("y", rate, observed=np.ones(4))
@@ -90,10 +90,10 @@ def test_bounded_outcomes_are_transformed():
     np.testing.assert_allclose(score(t[:, None])[:, 0], expected, rtol=1e-6, atol=1e-7)
 
 
-def test_new_data_true_and_false():
+def test_new_data_true_and_false(rng):
     model, posterior = normal_model()
-    chosen = RNG.integers(30, size=150)
-    own = RNG.normal(MU[chosen], SD[chosen])
+    chosen = rng.integers(30, size=150)
+    own = rng.normal(MU[chosen], SD[chosen])
     result = pymc_ksd.ksd_test(model, own, posterior=posterior, random_seed=1)
     assert float(result["p_value"]) > 0.05
     assert result.attrs["target"] == "predictive"
@@ -105,15 +105,15 @@ def test_new_data_true_and_false():
     assert float(strict["p_value"]) == pytest.approx(1 / 300)
 
 
-def test_new_inputs_come_by_set_data():
+def test_new_inputs_come_by_set_data(rng):
     with pm.Model() as model:
         x = pm.Data("x", np.zeros(5))
         slope = pm.Normal("slope")
         pm.Normal("y", slope * x, 1.0, observed=np.zeros(5), shape=x.shape)
-    slopes = RNG.normal(2, 0.05, size=40)
+    slopes = rng.normal(2, 0.05, size=40)
     posterior = xr.Dataset({"slope": (("chain", "draw"), slopes[None])})
-    new_x = RNG.normal(size=100)
-    new_y = 2 * new_x + RNG.normal(size=100)
+    new_x = rng.normal(size=100)
+    new_y = 2 * new_x + rng.normal(size=100)
     with pytest.raises(ValueError, match="the model is written for 5"):
         pymc_ksd.ksd_test(model, new_y, posterior=posterior)
     with model:
@@ -124,27 +124,27 @@ def test_new_inputs_come_by_set_data():
     assert float(wrong["p_value"]) < 0.01
 
 
-def test_new_bounds_come_by_set_data():
+def test_new_bounds_come_by_set_data(rng):
     with pm.Model() as model:
         low = pm.Data("low", np.zeros(5))
         mu = pm.Normal("mu")
         pm.TruncatedNormal("y", mu, 1.0, lower=low, observed=np.ones(5), shape=low.shape)
-    posterior = xr.Dataset({"mu": (("chain", "draw"), RNG.normal(0, 0.01, size=(1, 20)))})
-    new_low = RNG.uniform(-1, 1, size=80)
-    values = stats.truncnorm(new_low, np.inf).rvs(random_state=RNG)
+    posterior = xr.Dataset({"mu": (("chain", "draw"), rng.normal(0, 0.01, size=(1, 20)))})
+    new_low = rng.uniform(-1, 1, size=80)
+    values = stats.truncnorm(new_low, np.inf).rvs(random_state=rng)
     with model:
         pm.set_data({"low": new_low})
     result = pymc_ksd.ksd_test(model, values, posterior=posterior, random_seed=1)
     assert float(result["p_value"]) > 0.05
 
 
-def test_new_data_share_their_parameters():
+def test_new_data_share_their_parameters(rng):
     """With a wide posterior new data from one parameter are no sample of the mixture."""
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 10)
         pm.Normal("y", mu, 1.0, observed=np.zeros(10))
-    posterior = xr.Dataset({"mu": (("chain", "draw"), RNG.normal(0, 1, size=(1, 50)))})
-    new = RNG.normal(1.0, 1.0, size=80)
+    posterior = xr.Dataset({"mu": (("chain", "draw"), rng.normal(0, 1, size=(1, 50)))})
+    new = rng.normal(1.0, 1.0, size=80)
     options = {"posterior": posterior, "random_seed": 1}
     mixture = pymc_ksd.ksd_test(model, new, null="multinomial", **options)
     shared = pymc_ksd.ksd_test(model, new, **options)
@@ -152,9 +152,9 @@ def test_new_data_share_their_parameters():
 
 
 @pytest.mark.parametrize("statistic", ["v", "block", "linear"])
-def test_every_statistic_of_new_data_is_calibrated(statistic):
+def test_every_statistic_of_new_data_is_calibrated(statistic, rng):
     model, posterior = normal_model()
-    new = RNG.normal(MU[3], SD[3], size=60)
+    new = rng.normal(MU[3], SD[3], size=60)
     options = {"posterior": posterior, "statistic": statistic, "n_bootstrap": 39, "random_seed": 1}
     result = pymc_ksd.ksd_test(model, new, **options)
     assert result.attrs["null"] == "parametric"
@@ -202,9 +202,9 @@ def test_without_a_random_function_there_is_a_way_out():
     assert result["p_value"] > 0.01
 
 
-def test_bad_use_is_explained():
+def test_bad_use_is_explained(rng):
     model, posterior = normal_model()
-    data = RNG.normal(size=20)
+    data = rng.normal(size=20)
     with pytest.raises(ValueError, match="use ksd_ppc"):
         pymc_ksd.ksd_test(model, posterior=posterior)
     with pytest.raises(TypeError, match="compiled Score"):
@@ -215,13 +215,13 @@ def test_bad_use_is_explained():
         pm.Normal("z", model["mu"], 1, observed=np.zeros(3))
     with pytest.raises(ValueError, match="choose the one"):
         pymc_ksd.ksd_test(model, data, posterior=posterior)
-    assert pymc_ksd.ksd_test(model, data, posterior=posterior, var_names="z") is not None
+    assert "z" in pymc_ksd.ksd_test(model, data, posterior=posterior, var_names="z")
     with pm.Model() as bounded:
         top = pm.HalfNormal("top")
         pm.Uniform("y", 0, top, observed=np.full(3, 0.1))
     tops = xr.Dataset({"top": (("chain", "draw"), np.linspace(1, 2, 10)[None])})
     with pytest.raises(ValueError, match="support of 'y' depends on free variables"):
-        pymc_ksd.ksd_test(bounded, RNG.uniform(size=30), posterior=tops)
+        pymc_ksd.ksd_test(bounded, rng.uniform(size=30), posterior=tops)
 
 
 @pytest.mark.parametrize("fitted", [True, False])

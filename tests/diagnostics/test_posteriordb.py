@@ -17,6 +17,7 @@ from pymc_ksd import compile_score, ksd_test
 FOLDER = os.environ.get("PYMC_KSD_POSTERIORDB")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.newer_stack,
     pytest.mark.skipif(
         not FOLDER, reason="PYMC_KSD_POSTERIORDB is not set: the reference draws are kept elsewhere"
     ),

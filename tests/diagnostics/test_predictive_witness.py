@@ -6,13 +6,12 @@ import pytest
 import reference
 import xarray as xr
 from numeric import BIRTH_DEATH, LANGEVIN, members, unscaled
+from rejections import most
 
 import pymc_ksd
 from pymc_ksd.engine import conditional
 from pymc_ksd.stein.kernels import IMQ, RBF
 from pymc_ksd.stein.points import Points
-
-RNG = np.random.default_rng(7)
 
 
 def evaluate_witness(kernel, sample, bandwidth, places, weights, operator=LANGEVIN):
@@ -21,15 +20,15 @@ def evaluate_witness(kernel, sample, bandwidth, places, weights, operator=LANGEV
     return f
 
 
-def points(dim):
-    return unscaled(RNG.normal(size=(20, dim)), RNG.normal(size=(20, dim)))
+def points(dim, rng):
+    return unscaled(rng.normal(size=(20, dim)), rng.normal(size=(20, dim)))
 
 
 @pytest.mark.parametrize("dim", [1, 3])
 @pytest.mark.parametrize(("kernel", "slow"), [(RBF(), reference.rbf), (IMQ(), reference.imq)])
-def test_witness_is_the_sum_written_out(kernel, slow, dim):
-    sample = points(dim)
-    places, weights = RNG.normal(size=(5, dim)), RNG.uniform(size=(20, 5))
+def test_witness_is_the_sum_written_out(kernel, slow, dim, rng):
+    sample = points(dim, rng)
+    places, weights = rng.normal(size=(5, dim)), rng.uniform(size=(20, 5))
     f = evaluate_witness(kernel, sample, 1.2, places, weights)
     for at, place in enumerate(places):
         expected = np.zeros(dim)
@@ -39,9 +38,9 @@ def test_witness_is_the_sum_written_out(kernel, slow, dim):
         np.testing.assert_allclose(f[at], expected, rtol=1e-10, atol=1e-12)
 
 
-def test_operator_on_the_witness_gives_the_discrepancy():
+def test_operator_on_the_witness_gives_the_discrepancy(rng):
     """The V-statistic is the mean of s f + f' over the points."""
-    sample = points(1)
+    sample = points(1, rng)
     ones = np.ones((20, 20))
 
     def witness(at):
@@ -53,11 +52,11 @@ def test_operator_on_the_witness_gives_the_discrepancy():
     assert float(np.mean(s * witness(x) + slope)) == pytest.approx(u.mean(), rel=1e-7)
 
 
-def test_witness_of_counts_is_the_operator_written_out():
-    z, up, down, step = (RNG.uniform(size=(15, 1)) for _ in range(4))
+def test_witness_of_counts_is_the_operator_written_out(rng):
+    z, up, down, step = (rng.uniform(size=(15, 1)) for _ in range(4))
     rates = {"births": up, "deaths": down, "lengths": step}
     sample = Points(z, rates, {"steps": np.eye(1)})
-    places, weights = np.linspace(-1, 2, 4)[:, None], RNG.uniform(size=(15, 4))
+    places, weights = np.linspace(-1, 2, 4)[:, None], rng.uniform(size=(15, 4))
     f = evaluate_witness(RBF(), sample, 0.8, places, weights, BIRTH_DEATH)
 
     def kernel(a, b):
@@ -147,6 +146,7 @@ def test_witness_points_at_a_cluster_of_outcomes():
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_the_band_holds_whole_curves():
     """Of data from the model about 5 % leave the band somewhere."""
     rng = np.random.default_rng(5)
@@ -154,15 +154,16 @@ def test_the_band_holds_whole_curves():
     with pm.Model() as model:
         pm.Normal("y", 0.5 * pm.Data("x", x), 1.0, observed=pm.Data("data", np.zeros(100)))
     left = []
-    for seed in range(200):
+    for seed in range(80):
         pm.set_data({"data": 0.5 * x + rng.normal(size=100)}, model=model)
         check = pymc_ksd.ksd_ppc(model, num_draws=40, random_seed=seed, progressbar=False)
         for name in ("witness", "covariate_witness"):
             low, high = check[f"{name}_band"].transpose("bound", ...)
             left.append(bool(((check[name] < low) | (check[name] > high)).any()))
-    shares = np.mean(np.reshape(left, (-1, 2)), axis=0)
-    # Three standard errors of 200 data sets are 4.6 %.
-    assert ((shares > 0.004) & (shares < 0.096)).all()
+    # Of 80 data sets 11 at most leave a band, see rejections.py; and bands are not too wide.
+    over_residuals, along_x = np.sum(np.reshape(left, (-1, 2)), axis=0)
+    assert max(over_residuals, along_x) <= most(80)
+    assert over_residuals + along_x >= 1
 
 
 def test_witness_of_a_true_model_stays_quiet():

@@ -4,13 +4,14 @@ import json
 import logging
 
 import pytest
+from rejections import fewest
 
 from benchmarks.sampler_calibration import nuts_rate, report, sampler_rejection_rate
 from benchmarks.sampler_cases import POWER_CASES, SMC_CASES, autoregressive
 
 #: Bounds for the share of right draws that are rejected at the nominal level 5 %.
 LEAST, MOST = 0.015, 0.08
-#: What each share of rejected draws must reach with 4 × 250 draws, less three standard errors.
+#: What each share of rejected draws must reach with 4 × 250 draws, give or take chance.
 LEAST_POWER = {
     "all chains in one of two overlapping modes": 0.99,
     "one chain of four in one of two overlapping modes": 0.9,
@@ -37,41 +38,49 @@ def test_rates_tell_right_from_wrong_draws_and_are_repeatable():
 
 
 def keeps_its_level(rate):
-    """Whether a share lies within the bounds, give or take two standard errors at the bound."""
+    """Whether a share lies within the bounds, give or take two standard errors at the bound.
+
+    With 80 runs, 14 % of them at most. The page has 600 runs of each.
+    """
     error = [2 * (bound * (1 - bound) / rate.replications) ** 0.5 for bound in (LEAST, MOST)]
     return LEAST - error[0] <= rate.rate <= MOST + error[1]
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("dim", [1, 2, 10])
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.95])
 def test_wild_keeps_its_level(phi, dim):
-    rate = sampler_rejection_rate(autoregressive(phi, dim), replications=200, n_draws=250)
+    rate = sampler_rejection_rate(autoregressive(phi, dim), replications=80, n_draws=250)
     assert keeps_its_level(rate), rate
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_wild_keeps_its_level_on_alternating_chains():
-    rate = sampler_rejection_rate(autoregressive(-0.8, 10), replications=200, n_draws=250)
+    rate = sampler_rejection_rate(autoregressive(-0.8, 10), replications=80, n_draws=250)
     assert keeps_its_level(rate), rate
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("name", LEAST_POWER)
 def test_wrong_draws_are_rejected(name):
-    rate = sampler_rejection_rate(power_case(name), replications=60, n_draws=250)
-    assert rate.rate >= LEAST_POWER[name] - 3 * rate.error
+    rate = sampler_rejection_rate(power_case(name), replications=30, n_draws=250)
+    assert rate.rejections >= fewest(30, LEAST_POWER[name]), rate
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_metropolis_adjustment_makes_langevin_draws_right():
     rate = sampler_rejection_rate(
-        power_case("MALA (exact), step 0.2"), replications=100, n_draws=250
+        power_case("MALA (exact), step 0.2"), replications=60, n_draws=250
     )
     assert keeps_its_level(rate), rate
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # PyMC calls what PyTensor has deprecated
 def test_too_few_particles_are_rejected(caplog):
     caplog.set_level(logging.ERROR, logger="pymc")  # SMC reports every run
@@ -85,14 +94,16 @@ def test_too_few_particles_are_rejected(caplog):
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # nutpie calls what PyTensor has deprecated
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # and signatures that will change
 def test_draws_of_nuts_are_rarely_rejected():
-    rate = nuts_rate("eight schools", 250, 40)
+    rate = nuts_rate("eight schools", 250, 20)
     assert keeps_its_level(rate), rate
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_interrupted_report_goes_on_from_what_it_kept(tmp_path, monkeypatch):
     module = "benchmarks.sampler_calibration"
     monkeypatch.setattr(f"{module}.CORRELATIONS", (0.0,))

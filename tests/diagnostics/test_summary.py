@@ -78,7 +78,8 @@ def test_ksd_summary_of_labels_that_occur_twice(rng):
     numbers = measures["t"].sel(diagnostic="ksd").values
     rows = list(_by_label(_numbers(measures, draws, "ksd"), None).items())
     assert rows == [("t[a]", [numbers[0], numbers[1]]), ("t[b]", [numbers[2]])]
-    assert pymc_ksd.plot_ksd_contributions(measures, backend="none") is not None
+    axes = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib").get_target("ess", {})
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["t[a]", "t[a]", "t[b]"]
 
 
 def test_ksd_summary_of_a_selection(labelled):

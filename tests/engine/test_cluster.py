@@ -130,6 +130,7 @@ def task(n):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_task_of_a_cluster_does_its_work_itself():
     """Tasks of its own could never start on its only thread."""
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
@@ -138,6 +139,7 @@ def test_task_of_a_cluster_does_its_work_itself():
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_cluster_without_workers_is_waited_for(monkeypatch):
     monkeypatch.setattr("pymc_ksd.engine.cluster._PATIENCE", 20)
     score = Score.from_callable(standard_normal, 4)
@@ -156,6 +158,7 @@ def test_cluster_without_workers_is_waited_for(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_same_numbers_as_local(rng):
     score = Score.from_callable(standard_normal, 4)
     data = draws(500)
@@ -194,6 +197,7 @@ def test_same_numbers_as_local(rng):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_killed_worker_costs_time_only(n_workers):
     score = Score.from_callable(standard_normal, 4)
@@ -223,6 +227,7 @@ def test_killed_worker_costs_time_only(n_workers):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 def test_two_workers_share_the_work():
     """Each gets about half of the tasks; how much time that saves is for the benchmark to say."""
     score = Score.from_callable(standard_normal, 4)

@@ -164,6 +164,7 @@ def test_small_draws_are_held(rng, model):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings(INDEPENDENT)
 def test_ten_million_draws_without_holding_them():
     dim, n = 5, 10_000_000
@@ -180,4 +181,4 @@ def test_ten_million_draws_without_holding_them():
         tracemalloc.stop()
     # All draws would take 400 MB, and their scores as much; the statistic's terms take 40.
     assert peak < 250 * 2**20
-    assert 1e-4 < float(result["p_value"]) <= 1
+    assert float(result["p_value"]) > 1e-4

@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from numeric import BIRTH_DEATH, all_pairs, block, members
+from rejections import fewest, keeps_its_level
 from scipy import stats
 
 from benchmarks.calibration import rejection_rate
@@ -393,19 +394,22 @@ def test_bad_counts(rng):
         pm.Normal("size", observed=[0.1, 0.2])
     with pytest.raises(ValueError, match=r"partly discrete \(count\).*one by one with `var_names`"):
         ksd_test(mixed)
-    assert 0 < ksd_test(mixed, var_names="count", random_seed=0)["p_value"] <= 1
+    assert "size" not in ksd_test(mixed, var_names="count", random_seed=0)
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize("case", COUNT_CASES[::4], ids=lambda case: case.name)
 def test_counts_keep_the_level(case):
-    assert 0.02 <= rejection_rate(case, replications=400).rate <= 0.085
+    """13 of 100 data sets are rejected at most, see rejections.py; the page has 600."""
+    assert keeps_its_level([rejection_rate(case, replications=100)])
 
 
 @pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize(
     ("index", "least"), [(1, 0.8), (3, 0.7)], ids=["over-dispersed", "more zeros"]
 )
 def test_wrong_counts_are_rejected(index, least):
-    power = rejection_rate(COUNT_POWER_CASES[index], replications=200)
-    assert power.rate >= least - 3 * power.error
+    power = rejection_rate(COUNT_POWER_CASES[index], replications=60)
+    assert power.rejections >= fewest(60, least)
