@@ -8,6 +8,7 @@ from pymc_ksd import ksd_evolution, ksd_test
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.default_stack,  # test_samplers.py runs the samplers on both
     # The centred model diverges, and says so.
     pytest.mark.filterwarnings("ignore::UserWarning:pymc"),
     # PyMC, nutpie and pymc-extras call what PyTensor and NumPy are about to change:

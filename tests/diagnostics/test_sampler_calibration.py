@@ -80,7 +80,7 @@ def test_metropolis_adjustment_makes_langevin_draws_right():
 
 
 @pytest.mark.slow
-@pytest.mark.newer_stack
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # PyMC calls what PyTensor has deprecated
 def test_too_few_particles_are_rejected(caplog):
     caplog.set_level(logging.ERROR, logger="pymc")  # SMC reports every run
@@ -94,7 +94,7 @@ def test_too_few_particles_are_rejected(caplog):
 
 
 @pytest.mark.slow
-@pytest.mark.newer_stack
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # nutpie calls what PyTensor has deprecated
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # and signatures that will change
 def test_draws_of_nuts_are_rarely_rejected():
