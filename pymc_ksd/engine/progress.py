@@ -16,8 +16,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["ProgressBar", "progress_bar"]
-
 #: Seconds of work before a bar is shown.
 _PATIENCE = 1.5
 
