@@ -102,7 +102,7 @@ class SteinKernel:
 
     def pairs(self) -> NamedFunction:
         """Return the function for ``u`` of n pairs, a row and a column each, shape (n,)."""
-        return self._functions("pairs", lambda graph: {"u": self.operator.pairs(graph)})[0]
+        return self._single("u", self.operator.pairs)
 
     def matrix(self) -> list[NamedFunction]:
         """Return the function for ``u`` of a block, rows × columns, with a copy for each core."""
@@ -127,15 +127,14 @@ class SteinKernel:
 
     def own_coordinates(self) -> NamedFunction:
         """Return the function for the sum over points of each coordinate's term in u(x, x)."""
-        return self._functions(
-            "own coordinates", lambda graph: {"coordinates": self.operator.own_coordinates(graph)}
-        )[0]
+        return self._single("coordinates", self.operator.own_coordinates)
 
     def witness(self) -> NamedFunction:
         """Return the function for the witness at ``places``, shape (places, d)."""
-        return self._functions("witness", lambda graph: {"witness": self.operator.witness(graph)})[
-            0
-        ]
+        return self._single("witness", self.operator.witness)
+
+    def _single(self, output: str, write: Callable[[Graph], Tensor]) -> NamedFunction:
+        return self._functions(("single", output), lambda graph: {output: write(graph)})[0]
 
     def _functions(
         self, kind: Hashable, write: Callable[[Graph], Mapping[str, Tensor]], copies: int = 1
