@@ -16,6 +16,7 @@ from numba import njit, prange
 
 from pymc_ksd import IMQ, Score, ksd_test
 from pymc_ksd.engine.pairs import evaluate_all_pairs
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.stein.langevin import Langevin
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
@@ -29,7 +30,7 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 def ours(x: np.ndarray, s: np.ndarray, h: float) -> float:
     """Call the engine of this library, without a model around it."""
     member = Member("imq", SteinKernel(Langevin(), IMQ()), h)
-    sums = evaluate_all_pairs([member], Points(x, {"scores": s}), client=False)
+    sums = evaluate_all_pairs([member], Points(x, {"scores": s}), Effort(client=False))
     return float(sums.off_diagonal[0] + sums.diagonal.sum()) / len(x) ** 2
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from pymc_ksd.engine.pairs import evaluate_all_pairs
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.stats.panel import Panel
-from pymc_ksd.stein.operators import OPERATORS
 from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.stein_kernel import SteinKernel
+from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
 
 LANGEVIN, BIRTH_DEATH = OPERATORS["langevin"], OPERATORS["birth_death"]
 
@@ -22,17 +22,18 @@ def members(kernel, *bandwidths, **options):
 def all_pairs(kernel, points, *bandwidths, operator=LANGEVIN, compile_kwargs=None, **options):
     """Sums over all pairs, joined over bandwidths."""
     chosen = panel(kernel, *bandwidths, operator=operator, compile_kwargs=compile_kwargs)
-    return evaluate_all_pairs(chosen.members, points, **options).map(chosen.joined)
+    effort = Effort(options.pop("block_size", None))
+    return evaluate_all_pairs(chosen.members, points, effort, **options).map(chosen.joined)
 
 
 def unscaled(positions, scores):
     """Points with scores that are compared as they are."""
-    mixing = {"mixing": np.eye(positions.shape[1])}
-    return Points(positions, {"scores": scores}, {}, {"standard_scores": scores}, mixing)
+    terms = {"scores": scores, "standard_scores": scores}
+    return Points(positions, terms, {"mixing": np.eye(positions.shape[1])})
 
 
 def block(stein, rows, columns, bandwidth):
     """The Stein kernel of all pairs of two sets of points."""
     every = slice(None)
-    arrays = rows.once() | rows.part("row", every) | columns.part("column", every)
+    arrays = rows.arrays(row=every) | columns.arrays(column=every)
     return stein.matrix()[0](arrays, stein.kernel.parameter_values(bandwidth))["u"]

@@ -15,9 +15,8 @@ from pymc_ksd import (
 )
 from pymc_ksd.engine.pairs import evaluate_pairs
 from pymc_ksd.stats.nulls import NULLS
-from pymc_ksd.stats.statistic import Estimate
-from pymc_ksd.stats.statistics import STATISTICS
-from pymc_ksd.stein.named_kernels import KERNELS
+from pymc_ksd.stats.statistics import STATISTICS, Estimate
+from pymc_ksd.stein.custom_kernels import KERNELS
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +64,8 @@ class EveryOther(Statistic):
     default_null = "normal"
     has_error = True
 
-    def estimate(self, panel, points, effort, **wanted):
+    def estimate(self, request):
+        panel, points = request.panel, request.points
         n = points.n_points - points.n_points % 4
         first = np.arange(n).reshape(-1, 4)[:, :2].ravel()
         values = panel.joined(evaluate_pairs(panel.members, points, first, first + 2))

@@ -16,8 +16,8 @@ from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, result_of_test, run
 from pymc_ksd.diagnostics.measured import Measured
 from pymc_ksd.diagnostics.prepare import comparing, prepare
 from pymc_ksd.diagnostics.score import Score, target_of
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.stats.nulls import Wild
-from pymc_ksd.stats.statistic import Effort
 from pymc_ksd.stats.statistics import VStatistic
 from pymc_ksd.stats.test import Plan
 

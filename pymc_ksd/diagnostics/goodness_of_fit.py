@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 from pymc_ksd.diagnostics.prepare import Prepared, comparing, predictive, prepare
 from pymc_ksd.diagnostics.results import dataset_of_test
 from pymc_ksd.diagnostics.score import Score, target_of
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.options import check_alpha, check_count, optional_count, warn_user
 from pymc_ksd.samples.containers import holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.null import Null, fewest_replicates
-from pymc_ksd.stats.nulls import Wild, get_null
-from pymc_ksd.stats.statistic import Effort, Statistic
-from pymc_ksd.stats.statistics import Block, get_statistic
+from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
+from pymc_ksd.stats.statistics import Block, Statistic, get_statistic
 from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 

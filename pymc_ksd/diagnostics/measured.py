@@ -13,10 +13,10 @@ from pymc_ksd.diagnostics.prepare import Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.options import optional_count
 from pymc_ksd.samples.containers import check_draws
-from pymc_ksd.stats.statistic import Effort
-from pymc_ksd.stats.statistics import VStatistic
+from pymc_ksd.stats.statistics import Request, VStatistic
 from pymc_ksd.stein.kernels import Kernel
 
 __all__ = ["Measured", "measure"]
@@ -85,12 +85,13 @@ def measure(
             f"{', '.join(unknown)}."
         )
     prepared = prepare(target, data, how, random_seed=random_seed, progressbar=progressbar)
-    estimate = VStatistic().estimate(
+    request = Request(
         prepared.panel,
         prepared.points,
         effort,
         groups=prepared.sample.chain_numbers,
         details=coordinates,
     )
+    estimate = VStatistic().estimate(request)
     assert estimate.sums is not None  # all pairs were evaluated
     return Measured(prepared, estimate.sums)

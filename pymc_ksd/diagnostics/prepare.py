@@ -25,13 +25,11 @@ from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
+from pymc_ksd.stein.custom_kernels import get_kernel
 from pymc_ksd.stein.kernels import Kernel
-from pymc_ksd.stein.named_kernels import get_kernel
 from pymc_ksd.stein.operator import SteinOperator
-from pymc_ksd.stein.operators import OPERATORS
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.scaling import check_scale
-from pymc_ksd.stein.stein_kernel import SteinKernel
+from pymc_ksd.stein.points import Points, check_scale
+from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
 
 __all__ = ["Comparing", "Prepared", "check_circular", "comparing", "predictive", "prepare"]
 

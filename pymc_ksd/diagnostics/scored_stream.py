@@ -12,9 +12,8 @@ import numpy as np
 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.samples.stream import DrawStream
-from pymc_ksd.stein.operators import OPERATORS
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.scaling import Scaling
+from pymc_ksd.stein.points import Points, Scaling
+from pymc_ksd.stein.stein_kernel import OPERATORS
 
 __all__ = ["ScaledStream", "scaled_stream"]
 

@@ -3,28 +3,22 @@
 Points, scores and weights travel to every worker once; a task is a few numbers, its result the sums
 over some blocks, and sums are added on the workers. A task whose worker is lost is done again.
 
-What is to be done is a *work*: it has the number of points, the functions of a block, a way to
-reduce one, and totals to which blocks and other totals can be added, see
-:class:`pymc_ksd.engine.pair_work.PairWork`.
+What is to be done is a *work*: it has points, the functions of a block, and a way to reduce one to
+totals, see :class:`pymc_ksd.engine.pairs.PairWork`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
-from copy import deepcopy
 from typing import Any
 
-import numpy as np
-
 from pymc_ksd.compilation import FUNCTIONS_LOCK
-from pymc_ksd.engine.functions import is_long
+from pymc_ksd.engine.functions import Totals, is_long
 from pymc_ksd.engine.progress import ProgressBar
-from pymc_ksd.engine.schedule import Block, number_of_pairs, one_thread_for_products
-
-__all__ = ["checked_client", "on_cluster"]
+from pymc_ksd.engine.schedule import ONE_THREAD, Block, number_of_pairs, upper_triangle
 
 #: Tasks for each thread of the cluster, and the most blocks in one.
 _TASKS_PER_THREAD, _BLOCKS_PER_TASK = 32, 64
@@ -67,7 +61,7 @@ def _active_client(n_pairs: float) -> Any:
         return None
 
 
-def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar) -> Any:
+def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar) -> Totals:
     """Sum over all blocks on the workers of a cluster.
 
     Parameters
@@ -83,49 +77,50 @@ def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar) -> Any:
 
     Returns
     -------
-    object
-        The totals of the work.
+    Totals
     """
-    for remaining in reversed(range(_ATTEMPTS)):
+    for _ in range(_ATTEMPTS - 1):
         try:
             return _attempt(client, work, size, bar)
         except CancelledError:
             # No worker is left that holds the points, as when the only one was restarted.
-            if not remaining:
-                raise
-    raise AssertionError("unreachable")
+            continue
+    return _attempt(client, work, size, bar)
 
 
-def _attempt(client: Any, work: Any, size: int, bar: ProgressBar) -> Any:
+def _attempt(client: Any, work: Any, size: int, bar: ProgressBar) -> Totals:
     from distributed import as_completed
 
     _wait_for_workers(client)
-    numbers = np.array(list(_block_numbers(work.n_points, size)), dtype=np.int32)
+    blocks = list(upper_triangle(work.points.n_points, size))
     threads = max(1, sum(client.nthreads().values()))
-    length = min(_BLOCKS_PER_TASK, -(-len(numbers) // (_TASKS_PER_THREAD * threads)))
-    parts = [numbers[start : start + length] for start in range(0, len(numbers), length)]
+    parts = _groups(blocks, min(_BLOCKS_PER_TASK, -(-len(blocks) // (_TASKS_PER_THREAD * threads))))
     futures: list[Any] = []
     done = 0.0
     try:
         data = client.scatter(work, broadcast=True, hash=False)
-        level = [client.submit(_totals, data, size, part, pure=False) for part in parts]
+        level = [client.submit(_totals, data, part, pure=False) for part in parts]
         tasks = dict(zip(level, parts, strict=True))
         futures = [data, *level]
         while len(level) > 1:
-            groups = [level[start : start + _ADDED] for start in range(0, len(level), _ADDED)]
-            level = [client.submit(_added, group, pure=False) for group in groups]
+            level = [client.submit(_added, group, pure=False) for group in _groups(level, _ADDED)]
             futures += level
         for future in as_completed(tasks):
             if future.status == "error":
                 future.result()  # raises
-            pairs = sum(map(number_of_pairs, _blocks(work.n_points, size, tasks[future])))
+            pairs = sum(map(number_of_pairs, tasks[future]))
             bar.advance(pairs)
             done += pairs
-        return level[0].result()
+        totals: Totals = level[0].result()
+        return totals
     except BaseException:
         bar.advance(-done)
         client.cancel(futures, force=True)
         raise
+
+
+def _groups(items: list[Any], length: int) -> list[list[Any]]:
+    return [items[start : start + length] for start in range(0, len(items), length)]
 
 
 def _wait_for_workers(client: Any) -> None:
@@ -140,35 +135,18 @@ def _wait_for_workers(client: Any) -> None:
         ) from error
 
 
-def _block_numbers(n: int, size: int) -> Iterator[tuple[int, int]]:
-    count = -(-n // size)
-    return ((row, column) for row in range(count) for column in range(row, count))
-
-
-def _blocks(n: int, size: int, numbers: np.ndarray) -> list[Block]:
-    """Return blocks by the numbers of their rows and columns."""
-    starts = (numbers * size).tolist()
-    return [
-        (slice(row, min(row + size, n)), slice(column, min(column + size, n)))
-        for row, column in starts
-    ]
-
-
-def _totals(work: Any, size: int, numbers: np.ndarray) -> Any:
+def _totals(work: Any, blocks: Sequence[Block]) -> Totals:
     """Sum over some blocks: what a task does."""
     functions = work.functions()
-    totals = work.totals()
     # Machine code may run in several threads of a worker, functions of graphs may not.
     alone = nullcontext() if functions.fused else FUNCTIONS_LOCK
-    with alone, one_thread_for_products():
-        for block in _blocks(work.n_points, size, numbers):
-            totals.add_block(block, work.reduce(functions, block))
-    return totals
+    with alone, ONE_THREAD:
+        return _added(work.reduce(functions, block) for block in blocks)
 
 
-def _added(parts: Sequence[Any]) -> Any:
+def _added(parts: Iterable[Totals]) -> Totals:
     """Add sums over different blocks."""
-    totals = deepcopy(parts[0])
-    for part in parts[1:]:
+    totals = Totals()
+    for part in parts:
         totals.add(part)
     return totals

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.compilation import FUNCTIONS_LOCK
-from pymc_ksd.engine.functions import MemberFunctions
-from pymc_ksd.engine.pairs import check_finite
-from pymc_ksd.engine.schedule import GENERAL_NUMBERS, Block
-from pymc_ksd.engine.walk import add_up
+from pymc_ksd.engine.functions import BlockFunctions, Totals
+from pymc_ksd.engine.pairs import check_finite, chunks
+from pymc_ksd.engine.schedule import Block
+from pymc_ksd.engine.walk import PLAIN, Effort, add_up
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import Member
-
-__all__ = ["evaluate_conditional", "evaluate_witness"]
 
 #: What points are compared by, the same for all draws or different for each.
 Covariates = np.ndarray | list[np.ndarray] | None
@@ -31,68 +29,31 @@ class _ConditionalWork:
     covariates: Sequence[Covariates]
 
     @property
-    def n_points(self) -> int:
-        return self.samples[0][0].n_points
+    def points(self) -> Points:
+        """One of the samples, which all have as many points."""
+        return self.samples[0][0]
 
-    @property
-    def n_pairs(self) -> int:
-        return self.n_points**2 * sum(map(len, self.samples))
+    def functions(self) -> BlockFunctions:
+        n_pairs = self.points.n_points**2 * sum(map(len, self.samples))
+        return BlockFunctions(self.members, None, n_pairs)
 
-    @property
-    def dim(self) -> int:
-        return self.samples[0][0].dim
-
-    def functions(self) -> MemberFunctions:
-        return MemberFunctions(self.members, None, self.n_pairs)
-
-    def totals(self) -> _ConditionalTotals:
-        kernels = len(self.covariates)
-        shape = (len(self.members), len(self.samples), len(self.samples[0]), kernels)
-        return _ConditionalTotals(
-            np.zeros(shape), np.zeros((len(self.members), self.n_points, kernels))
-        )
-
-    def reduce(
-        self, functions: MemberFunctions, block: Block
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
+    def reduce(self, functions: BlockFunctions, block: Block) -> Totals:
         """Return the sums of a block, and those of its rows and of its columns."""
-        sums = np.empty(self.totals().sums.shape)
+        shape = (len(self.members), len(self.samples), len(self.samples[0]), len(self.covariates))
+        sums = np.empty(shape)
         kernels = _CovariateBlocks(self.covariates, block, len(self.members))
         for draw, samples in enumerate(self.samples):
             kernels.go_to(draw)
             for index, points in enumerate(samples):
-                arrays = points.once()
-                for side, part in zip(("row", "column"), block, strict=True):
-                    arrays |= points.part(side, part)
-                for number, member in enumerate(self.members):
-                    with functions.borrowed(number) as function:
-                        u = function(arrays, member.parameters)["u"]
-                    if block[0] == block[1]:
-                        np.fill_diagonal(u, 0.0)
+                for number, u in enumerate(functions.matrices(points, block)):
                     sums[number, draw, index] = kernels.sums(u)
                     if index == 0:
                         kernels.add(number, u)
-        return sums, kernels.totals()
-
-
-@dataclass
-class _ConditionalTotals:
-    """Sums over some of the blocks, see :func:`evaluate_conditional`."""
-
-    sums: np.ndarray
-    rows: np.ndarray
-
-    def add_block(self, block: Block, found: tuple[np.ndarray, list[np.ndarray]]) -> None:
-        sums, sides = found
-        top, left = block
-        self.sums += (1.0 if top == left else 2.0) * sums
-        self.rows[:, top] += sides[0]
-        if top != left:
-            self.rows[:, left] += sides[1]
-
-    def add(self, other: _ConditionalTotals) -> None:
-        self.sums += other.sums
-        self.rows += other.rows
+        rows, columns = block
+        if rows == columns:
+            return Totals({"u": sums}, {rows.start: kernels.totals(axis=2)})
+        by_point = {rows.start: kernels.totals(axis=2), columns.start: kernels.totals(axis=1)}
+        return Totals({"u": 2.0 * sums}, by_point)
 
 
 class _CovariateBlocks:
@@ -122,16 +83,15 @@ class _CovariateBlocks:
         for index, total in self._changing_totals.items():
             total[member] += self._weights[index] * u
 
-    def totals(self) -> list[np.ndarray]:
-        """Return the totals of all rows and of all columns, shape (members, points, kernels)."""
-        sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    def totals(self, axis: int) -> np.ndarray:
+        """Return the totals of all rows or columns, shape (members, points, kernels)."""
+        sums = []
         for index, w in enumerate(self._weights):
             total = self._changing_totals.get(index)
             if total is None:
                 total = self._total if w is None else w * self._total
-            sides[0].append(total.sum(axis=2))
-            sides[1].append(total.sum(axis=1))
-        return [np.stack(side, axis=-1) for side in sides]
+            sums.append(total.sum(axis=axis))
+        return np.stack(sums, axis=-1)
 
 
 def _kernel(covariates: np.ndarray | None, block: Block) -> Any:
@@ -147,10 +107,7 @@ def evaluate_conditional(
     members: Sequence[Member],
     samples: Sequence[Sequence[Points]],
     covariates: Sequence[Covariates],
-    *,
-    block_size: int | None = None,
-    progressbar: bool = False,
-    client: Any = None,
+    effort: Effort = PLAIN,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Sum Stein kernels times kernels of covariates over all pairs, for many samples at once.
 
@@ -163,12 +120,8 @@ def evaluate_conditional(
     covariates : sequence of None, ndarray of shape (n, columns) or list of ndarray
         For each kernel :math:`\exp(-\|c - c'\|^2 / 2)`, the points' covariates, the same for all
         draws, or a list with those of each draw; None for the constant 1.
-    block_size : int, optional
-        Points in a block.
-    progressbar : bool, default False
-        Show a bar when the work is long.
-    client : distributed.Client or False, optional
-        Whose workers do the work; by default the active one, if there is one and work for it.
+    effort : Effort, optional
+        How sums are computed.
 
     Returns
     -------
@@ -177,10 +130,9 @@ def evaluate_conditional(
     rows : ndarray of shape (members, n, kernels)
         What each point has part in, added up over the first samples of all draws.
     """
-    work = _ConditionalWork(members, samples, covariates)
-    totals, _ = add_up(work, block_size, progressbar, client)
-    check_finite(totals.sums, members)
-    return totals.sums, totals.rows
+    totals = add_up(_ConditionalWork(members, samples, covariates), effort)
+    check_finite(totals.sums["u"], members)
+    return totals.sums["u"], totals.of_points()
 
 
 def evaluate_witness(
@@ -203,13 +155,10 @@ def evaluate_witness(
     -------
     ndarray of shape (members, places, d)
     """
-    step = max(1, GENERAL_NUMBERS // (len(places) * places.shape[1] ** 2))
-    n, total = len(weights), np.zeros((len(members), *places.shape))
+    total = np.zeros((len(members), *places.shape))
     with FUNCTIONS_LOCK:
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            arrays = points.once() | points.part("row", rows)
-            arrays |= {"places": places, "weights": weights[rows]}
-            for index, member in enumerate(members):
-                total[index] += member.stein.witness()(arrays, member.parameters)["witness"]
-    return total / n
+        for rows in chunks(len(weights), len(places) * places.shape[1] ** 2):
+            arrays = points.arrays(row=rows) | {"places": places, "weights": weights[rows]}
+            for own, member in zip(total, members, strict=True):
+                own += member.stein.witness()(arrays, member.parameters)["witness"]
+    return total / len(weights)

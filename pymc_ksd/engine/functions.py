@@ -1,20 +1,28 @@
-"""Compiled functions of blocks of pairs: machine code or graphs, lent to one thread at a time."""
+"""Compiled functions of blocks of pairs, machine code or graphs, and the sums they are added to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
+
 from pymc_ksd.engine.machine_block import MachineBlock
 from pymc_ksd.engine.machine_code import machine_loops
+from pymc_ksd.engine.schedule import Block
+from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import CORES, Member, SteinKernel, Wanted
-
-__all__ = ["Functions", "MemberFunctions", "is_long"]
 
 #: From this many pairs on machine code is worth the seconds it may take to compile.
 _FUSED_PAIRS = 2_000_000
+#: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
+_RADIAL_BLOCK = 512
+#: Fewest and most points in a block for machine code, and how many blocks at least side by side.
+_FUSED_BLOCK, _SIDE_BY_SIDE = (256, 1024), 8
+#: Numbers that one temporary may hold where it has several for every pair.
+GENERAL_NUMBERS = 4_000_000
 
 
 def is_long(n_pairs: float) -> bool:
@@ -22,49 +30,96 @@ def is_long(n_pairs: float) -> bool:
     return n_pairs >= _FUSED_PAIRS
 
 
-class Functions:
-    """Copies of a compiled function, each lent to one thread at a time."""
+class BlockFunctions:
+    """The functions of several members, shared by those whose Stein kernels differ in numbers.
 
-    def __init__(self, copies: Sequence[Any]) -> None:
-        self.count = len(copies)
-        #: Whether they are machine code, which may run in several threads.
-        self.fused = isinstance(copies[0], MachineBlock)
-        self._free: SimpleQueue[Any] = SimpleQueue()
-        for function in copies:
-            self._free.put(function)
+    Every copy of a function is lent to one thread at a time.
 
-    @classmethod
-    def of(cls, stein: SteinKernel, wanted: Wanted | None, n_pairs: float) -> Functions:
-        """Return the functions that reduce a block, or, if nothing is wanted, return it whole."""
-        loops = machine_loops(stein) if is_long(n_pairs) else None
-        if loops is not None:
-            return cls([MachineBlock(loops, wanted)] * CORES)
-        return cls(stein.matrix() if wanted is None else stein.block(wanted))
-
-    @contextmanager
-    def borrowed(self) -> Iterator[Any]:
-        """Give a copy that no other thread uses meanwhile."""
-        function = self._free.get()
-        try:
-            yield function
-        finally:
-            self._free.put(function)
-
-
-class MemberFunctions:
-    """The functions of several members, shared by those whose Stein kernels differ in numbers."""
+    Parameters
+    ----------
+    members : sequence of Member
+        The Stein kernels.
+    wanted : Wanted, optional
+        What a block is reduced to; None for the block itself.
+    n_pairs : float
+        The number of pairs of points, which decides how they are compared.
+    """
 
     def __init__(self, members: Sequence[Member], wanted: Wanted | None, n_pairs: float) -> None:
-        by_key = {
-            member.stein.key: Functions.of(member.stein, wanted, n_pairs) for member in members
+        self._members, self.n_pairs = members, n_pairs
+        copies = {
+            member.stein.key: _copies(member.stein, wanted, is_long(n_pairs)) for member in members
         }
-        self._functions = [by_key[member.stein.key] for member in members]
-        self.fused = all(functions.fused for functions in self._functions)
+        #: Whether they are machine code, which may run in several threads.
+        self.fused = all(isinstance(own[0], MachineBlock) for own in copies.values())
         #: How many threads may work side by side.
-        self.count = min(functions.count for functions in self._functions)
+        self.count = min(map(len, copies.values()))
+        self._free: dict[Any, SimpleQueue[Any]] = {key: SimpleQueue() for key in copies}
+        for key, own in copies.items():
+            for function in own:
+                self._free[key].put(function)
 
-    @contextmanager
-    def borrowed(self, member: int) -> Iterator[Any]:
-        """Give a member's function, which no other thread uses meanwhile."""
-        with self._functions[member].borrowed() as function:
-            yield function
+    def evaluate(self, arrays: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Give what the function of each member returns for a block."""
+        for member in self._members:
+            free = self._free[member.stein.key]
+            function = free.get()
+            try:
+                found = function(arrays, member.parameters)
+            finally:
+                free.put(function)
+            yield found
+
+    def matrices(self, points: Points, block: Block) -> Iterator[np.ndarray]:
+        """Give each member's block of u, with zeros where a point is paired with itself."""
+        rows, columns = block
+        for found in self.evaluate(points.arrays(row=rows, column=columns)):
+            if rows == columns:
+                np.fill_diagonal(found["u"], 0.0)
+            yield found["u"]
+
+    def block_size(self, n: int, dim: int) -> int:
+        """Return how many points a block has when the user does not say."""
+        if self.fused:
+            least, most = _FUSED_BLOCK
+            return max(least, min(most, n // _SIDE_BY_SIDE))
+        numbers = numbers_per_pair(self._members, dim)
+        return max(1, min(_RADIAL_BLOCK, int(np.sqrt(GENERAL_NUMBERS / numbers))))
+
+
+def _copies(stein: SteinKernel, wanted: Wanted | None, long: bool) -> Sequence[Any]:
+    loops = machine_loops(stein) if long else None
+    if loops is not None:
+        return [MachineBlock(loops, wanted)] * CORES
+    return stein.matrix() if wanted is None else stein.block(wanted)
+
+
+def numbers_per_pair(members: Sequence[Member], dim: int) -> int:
+    """Return how many numbers a temporary holds for every pair of points, at the most."""
+    return max(member.stein.numbers_per_pair(dim) for member in members)
+
+
+@dataclass
+class Totals:
+    """Sums over some of the blocks, which add up in any grouping.
+
+    Attributes
+    ----------
+    sums : dict of str to ndarray
+        Sums over all pairs of these blocks, by name, with a leading axis of members.
+    by_point : dict of int to ndarray of shape (members, points, ...)
+        Sums for each point over its pairs in these blocks, by the number of the first point.
+    """
+
+    sums: dict[Any, np.ndarray] = field(default_factory=dict)
+    by_point: dict[Any, np.ndarray] = field(default_factory=dict)
+
+    def add(self, other: Totals) -> None:
+        """Add sums over other blocks, which are left as they are."""
+        for own, others in ((self.sums, other.sums), (self.by_point, other.by_point)):
+            for key, values in others.items():
+                own[key] = own[key] + values if key in own else values
+
+    def of_points(self) -> np.ndarray:
+        """Return the sums of all points together, shape (members, n, ...)."""
+        return np.concatenate([self.by_point[start] for start in sorted(self.by_point)], axis=1)

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_ksd.engine.machine_arrays import BlockInputs, BlockOutputs, Norms
 from pymc_ksd.stein.stein_kernel import Wanted
-
-__all__ = ["MachineBlock"]
 
 #: Up to this dimension distances and products are formed in the pass itself.
 _DIRECT_DIM = 20
@@ -29,7 +26,79 @@ _NO_MATRIX, _NO_STACK = np.empty((0, 0)), np.empty((3, 0, 0))
 _NO_VECTOR, _NO_PAIRS = np.empty(0), np.empty((2, 0))
 _NO_SMALL = np.empty((0, 0), dtype=np.float32)
 
-Arrays = Mapping[str, Any]
+
+class BlockInputs(NamedTuple):
+    """What the loops read; empty if it is not wanted.
+
+    Attributes
+    ----------
+    x, s : ndarray of shape (n, d)
+        Points and scores of the rows.
+    y, t : ndarray of shape (d, m)
+        Those of the columns.
+    parameters : tuple of float
+        The kernel's parameters.
+    products : ndarray of shape (3, n, m) or (3, 0, 0)
+        Products x·y, s·t and x·t + s·y, where they are known.
+    xx, yy, xs, yt : ndarray of shape (n,) or (m,)
+        With the products, those that belong to single points: x·x, y·y, x·s and y·t.
+    standard_x, standard_s : ndarray of shape (n, d)
+        Points and scores of the rows in standardised coordinates, for `sums`.
+    standard_y, standard_t : ndarray of shape (d, m)
+        Those of the columns.
+    metric : ndarray of shape (d,)
+        Squared lengths of the standardised coordinates' unit vectors.
+    row_groups, column_groups : ndarray
+        Numbers of the points' groups, for `before`.
+    position : int
+        Which of the columns is the first row, where they are the same points, else -1.
+    scale : float
+        A factor for `small`.
+    """
+
+    x: np.ndarray
+    s: np.ndarray
+    y: np.ndarray
+    t: np.ndarray
+    parameters: tuple[float, ...]
+    products: np.ndarray = _NO_STACK
+    xx: np.ndarray = _NO_VECTOR
+    yy: np.ndarray = _NO_VECTOR
+    xs: np.ndarray = _NO_VECTOR
+    yt: np.ndarray = _NO_VECTOR
+    standard_x: np.ndarray = _NO_MATRIX
+    standard_s: np.ndarray = _NO_MATRIX
+    standard_y: np.ndarray = _NO_MATRIX
+    standard_t: np.ndarray = _NO_MATRIX
+    metric: np.ndarray = _NO_VECTOR
+    row_groups: np.ndarray = _NO_VECTOR
+    column_groups: np.ndarray = _NO_VECTOR
+    position: int = -1
+    scale: float = 1.0
+
+
+class BlockOutputs(NamedTuple):
+    """What the loops fill; empty if it is not wanted.
+
+    Attributes
+    ----------
+    u : ndarray of shape (n, m) or (0, 0)
+        The Stein kernel.
+    small : ndarray of shape (n, m) or (0, 0)
+        The Stein kernel times a factor, in single precision and without a point's pair with itself.
+    values : ndarray of shape (3, n, m) or (3, 0, 0)
+        The kernel, twice its first and four times its second derivative.
+    sums : ndarray of shape (d,) or (0,)
+        To which each standardised coordinate's term is added.
+    before : ndarray of shape (2, m) or (2, 0)
+        To which u of the rows before each column is added, of all and of its own group.
+    """
+
+    u: np.ndarray = _NO_MATRIX
+    small: np.ndarray = _NO_SMALL
+    values: np.ndarray = _NO_STACK
+    sums: np.ndarray = _NO_VECTOR
+    before: np.ndarray = _NO_PAIRS
 
 
 @dataclass(frozen=True)
@@ -46,21 +115,26 @@ class MachineBlock:
 
     loops: ModuleType
     wanted: Wanted | None
-    #: Whether it wants the weights of replicates in single precision.
-    small_weights = True
 
-    def __call__(self, arrays: Arrays, parameters: Sequence[float]) -> dict[str, Any]:
+    def __call__(self, arrays: Mapping[str, Any], parameters: Sequence[float]) -> dict[str, Any]:
         """Reduce the block of rows and columns."""
         wanted = self.wanted or Wanted()
-        numbers = tuple(float(number) for number in parameters)
-        inputs, direct = self._inputs(arrays, wanted, numbers)
-        outputs = self._outputs(inputs, wanted, direct)
-        n = len(inputs.x)
-        total, step = 0.0, n if direct else _PRODUCT_ROWS
-        sums = outputs.sums if direct else np.zeros(inputs.x.shape[1])
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            part, filled = _rows_of(inputs, outputs, rows, direct, wanted)
+        inputs = self._inputs(arrays, wanted, tuple(map(float, parameters)))
+        (n, dim), m = inputs.x.shape, inputs.y.shape[1]
+        direct = dim <= _DIRECT_DIM
+        outputs = BlockOutputs(
+            u=np.empty((n, m)) if self.wanted is None else _NO_MATRIX,
+            small=np.empty((n, m), np.float32) if wanted.weights else _NO_SMALL,
+            sums=np.zeros(dim) if wanted.coordinates and direct else _NO_VECTOR,
+            before=np.zeros((2, m)) if wanted.groups else _NO_PAIRS,
+        )
+        total, sums = 0.0, outputs.sums if direct else np.zeros(dim)
+        for start in range(0, n, n if direct else _PRODUCT_ROWS):
+            rows = slice(start, start + (n if direct else _PRODUCT_ROWS))
+            part = _rows_of(inputs, rows, direct)
+            filled = outputs._replace(u=outputs.u[rows], small=outputs.small[rows])
+            if wanted.coordinates and not direct:
+                filled = filled._replace(values=np.empty(part.products.shape))
             total += self.loops.reduce_block(part, filled)
             if wanted.coordinates and not direct:
                 sums += _coordinate_sums(filled.values, part)
@@ -78,44 +152,25 @@ class MachineBlock:
         return results
 
     def _inputs(
-        self, arrays: Arrays, wanted: Wanted, parameters: tuple[float, ...]
-    ) -> tuple[BlockInputs, bool]:
-        """Arrange what the loops read, and tell whether they form products themselves."""
+        self, arrays: Mapping[str, Any], wanted: Wanted, parameters: tuple[float, ...]
+    ) -> BlockInputs:
+        """Arrange what the loops read."""
         x, s = arrays["row.positions"], arrays["row.scores"]
-        y, t = _turned(arrays["column.positions"], arrays["column.scores"])
-        standard: tuple[np.ndarray, ...] = (*[_NO_MATRIX] * 4, _NO_VECTOR)
+        more: dict[str, Any] = {}
         if wanted.coordinates:
             mixing = arrays["mixing"]
-            columns = arrays["column.positions"] @ mixing, arrays["column.standard_scores"]
-            rows = x @ mixing, arrays["row.standard_scores"]
-            standard = (*rows, *_turned(*columns), (mixing**2).sum(axis=0))
-        groups = (_NO_VECTOR, _NO_VECTOR)
+            y, t = _turned(arrays["column.positions"] @ mixing, arrays["column.standard_scores"])
+            more |= {"standard_x": x @ mixing, "standard_s": arrays["row.standard_scores"]}
+            more |= {"standard_y": y, "standard_t": t, "metric": (mixing**2).sum(axis=0)}
         if wanted.groups:
-            groups = arrays["row.groups"], arrays["column.groups"]
-        position, scale = -1, 1.0
-        if (wanted.weights or wanted.groups) and (
-            arrays["row.numbers"][0] == arrays["column.numbers"][0]
-        ):
-            position = 0
+            more |= {"row_groups": arrays["row.groups"], "column_groups": arrays["column.groups"]}
+        if wanted.weights or wanted.groups:
+            same = arrays["row.numbers"][0] == arrays["column.numbers"][0]
+            more["position"] = 0 if same else -1
         if wanted.weights:
-            scale = 1 / self._bound(s, arrays["column.scores"], parameters)
-        inputs = BlockInputs(
-            *(x, s, y, t, parameters, _NO_STACK, Norms()),
-            *(standard[0], standard[1], standard[2], standard[3], standard[4]),
-            *(groups[0], groups[1], position, scale),
-        )
-        return inputs, x.shape[1] <= _DIRECT_DIM
-
-    def _outputs(self, inputs: BlockInputs, wanted: Wanted, direct: bool) -> BlockOutputs:
-        """Make room for what the loops fill."""
-        (n, dim), m = inputs.x.shape, inputs.y.shape[1]
-        return BlockOutputs(
-            np.empty((n, m)) if self.wanted is None else _NO_MATRIX,
-            np.empty((n, m), np.float32) if wanted.weights else _NO_SMALL,
-            _NO_STACK,
-            np.zeros(dim) if wanted.coordinates and direct else _NO_VECTOR,
-            np.zeros((2, m)) if wanted.groups else _NO_PAIRS,
-        )
+            more["scale"] = 1 / self._bound(s, arrays["column.scores"], parameters)
+        columns = _turned(arrays["column.positions"], arrays["column.scores"])
+        return BlockInputs(x, s, *columns, parameters, **more)
 
     def _bound(self, s: np.ndarray, t: np.ndarray, parameters: tuple[float, ...]) -> float:
         """Return a number that no value in the block exceeds, by the Cauchy–Schwarz inequality."""
@@ -126,15 +181,13 @@ class MachineBlock:
         return bound if 0 < bound < np.inf else 1.0
 
 
-def _turned(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def _turned(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return arrays with one row for each coordinate."""
-    return tuple(np.ascontiguousarray(array.T) for array in arrays)
+    return np.ascontiguousarray(first.T), np.ascontiguousarray(second.T)
 
 
-def _rows_of(
-    inputs: BlockInputs, outputs: BlockOutputs, rows: slice, direct: bool, wanted: Wanted
-) -> tuple[BlockInputs, BlockOutputs]:
-    """Return inputs and outputs of some of the rows, with products where the loops want them."""
+def _rows_of(inputs: BlockInputs, rows: slice, direct: bool) -> BlockInputs:
+    """Return the inputs of some of the rows, with products unless the loops form them."""
     part = inputs._replace(
         x=inputs.x[rows],
         s=inputs.s[rows],
@@ -143,27 +196,19 @@ def _rows_of(
         row_groups=inputs.row_groups[rows],
         position=rows.start if inputs.position >= 0 else -1,
     )
-    filled = outputs._replace(u=outputs.u[rows], small=outputs.small[rows])
     if direct:
-        return part, filled
-    products, norms = _products(part)
-    if wanted.coordinates:
-        filled = filled._replace(values=np.empty(products.shape))
-    return part._replace(products=products, norms=norms), filled
-
-
-def _products(part: BlockInputs) -> tuple[np.ndarray, Norms]:
-    """Return the matrix products of which a block is made."""
+        return part
     x, s, y, t = part.x, part.s, part.y, part.t
     products = np.empty((3, len(x), y.shape[1]))
     np.dot(x, y, out=products[0])
     np.dot(s, t, out=products[1])
     np.dot(np.concatenate([x, s], axis=1), np.concatenate([t, y]), out=products[2])
-    return products, Norms(
-        np.einsum("ij,ij->i", x, x),
-        np.einsum("ij,ij->j", y, y),
-        np.einsum("ij,ij->i", x, s),
-        np.einsum("ij,ij->j", y, t),
+    return part._replace(
+        products=products,
+        xx=np.einsum("ij,ij->i", x, x),
+        yy=np.einsum("ij,ij->j", y, y),
+        xs=np.einsum("ij,ij->i", x, s),
+        yt=np.einsum("ij,ij->j", y, t),
     )
 
 

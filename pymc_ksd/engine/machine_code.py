@@ -31,23 +31,19 @@ from pymc_ksd.compilation import EVERYBODY, FUNCTIONS_LOCK, kept
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import SteinKernel
 
-__all__ = ["machine_loops", "profile_source"]
-
-#: What PyTensor's operations on numbers are in Python; braces are their arguments.
+#: PyTensor's operations on numbers that NumPy has under the same name.
+_NUMPY = ("Cos", "Cosh", "Expm1", "Log", "Log1p", "Sin", "Sinh", "Sqrt", "Tan", "Tanh")
+#: What the operations are in Python; braces are their arguments.
 _CODE = {
+    **{name: f"np.{name.lower()}({{0}})" for name in _NUMPY},
     "Abs": "abs({0})",
-    "Cos": "np.cos({0})",
-    "Cosh": "np.cosh({0})",
     "EQ": "{0} == {1}",
     "Exp": "exp({0})",
-    "Expm1": "np.expm1({0})",
     "Identity": "{0}",
     "GE": "{0} >= {1}",
     "GT": "{0} > {1}",
     "LE": "{0} <= {1}",
     "LT": "{0} < {1}",
-    "Log": "np.log({0})",
-    "Log1p": "np.log1p({0})",
     "Maximum": "max({0}, {1})",
     "Minimum": "min({0}, {1})",
     "NEQ": "{0} != {1}",
@@ -57,14 +53,9 @@ _CODE = {
     "ScalarMaximum": "max({0}, {1})",
     "ScalarMinimum": "min({0}, {1})",
     "Second": "{1}",
-    "Sin": "np.sin({0})",
-    "Sinh": "np.sinh({0})",
     "Sqr": "{0} * {0}",
-    "Sqrt": "np.sqrt({0})",
     "Sub": "{0} - {1}",
     "Switch": "{1} if {0} else {2}",
-    "Tan": "np.tan({0})",
-    "Tanh": "np.tanh({0})",
     "TrueDiv": "{0} / {1}",
 }
 #: Operations with any number of arguments.
@@ -115,12 +106,10 @@ def profile_source(kernel: Kernel) -> str | None:
         operations that are not written out here.
     """
     squared = pt.dscalar("squared")
-    parameters = [
-        pt.dscalar(f"parameters[{index}]") for index in range(len(kernel.parameter_values(1.0)))
-    ]
-    outputs = [
-        pt.as_tensor_variable(part) for part in kernel.profile_derivatives(squared, parameters)
-    ]
+    count = len(kernel.parameter_values(1.0))
+    parameters = [pt.dscalar(f"parameters[{index}]") for index in range(count)]
+    derivatives = kernel.profile_derivatives(squared, parameters)
+    outputs = [pt.as_tensor_variable(part) for part in derivatives]
     inputs = [squared, *parameters]
     names = {variable: variable.name for variable in inputs}
 

@@ -62,8 +62,7 @@ def compare(i, inputs, squared, scores, cross):
     """Fill in the squared distances of a row from all columns, s·t and (x − y)·(t − s)."""
     m = squared.shape[0]
     if inputs.products.shape[1]:
-        norms, products = inputs.norms, inputs.products
-        xx, xs, yy, yt = norms.xx[i], norms.xs[i], norms.yy, norms.yt
+        products, xx, xs, yy, yt = inputs.products, inputs.xx[i], inputs.xs[i], inputs.yy, inputs.yt
         for j in range(m):
             squared[j] = max(xx + yy[j] - 2 * products[0, i, j], 0.0)
             scores[j] = products[1, i, j]
@@ -168,7 +167,7 @@ def reduce_block(inputs, outputs):
     Parameters
     ----------
     inputs : BlockInputs
-        Points, scores and what else is known, see :mod:`pymc_ksd.engine.machine_arrays`.
+        Points, scores and what else is known, see :mod:`pymc_ksd.engine.machine_block`.
     outputs : BlockOutputs
         Arrays to fill.
     """

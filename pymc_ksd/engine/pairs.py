@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.compilation import FUNCTIONS_LOCK
-from pymc_ksd.engine.functions import MemberFunctions, is_long
-from pymc_ksd.engine.pair_work import PairWork
-from pymc_ksd.engine.schedule import (
+from pymc_ksd.engine.functions import (
     GENERAL_NUMBERS,
-    default_block_size,
-    in_order,
-    upper_triangle,
+    BlockFunctions,
+    Totals,
+    is_long,
+    numbers_per_pair,
 )
-from pymc_ksd.engine.walk import add_up
+from pymc_ksd.engine.schedule import Block, in_order, upper_triangle
+from pymc_ksd.engine.walk import PLAIN, Effort, add_up
 from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.stein_kernel import Member
-
-__all__ = ["PairSums", "check_finite", "evaluate_all_pairs", "evaluate_pairs", "evaluate_squares"]
+from pymc_ksd.stein.stein_kernel import Member, Wanted
 
 
 @dataclass(frozen=True)
@@ -67,21 +65,69 @@ class PairSums:
         return PairSums(*(function(getattr(self, field.name)) for field in fields(self)))
 
 
+@dataclass(frozen=True)
+class PairWork:
+    """Points to be compared, and what is wanted of every pair; can be sent to other processes.
+
+    Attributes
+    ----------
+    members : sequence of Member
+        The Stein kernels.
+    points : Points
+        The points.
+    weights : ndarray of shape (m, n), optional
+        Multipliers of the points for m quadratic forms.
+    coordinates : bool
+        Whether each coordinate's term is wanted.
+    groups : ndarray of shape (n,), optional
+        The number of each point's group.
+    """
+
+    members: Sequence[Member]
+    points: Points
+    weights: np.ndarray | None = None
+    coordinates: bool = False
+    groups: np.ndarray | None = None
+
+    def functions(self) -> BlockFunctions:
+        """Return the functions that reduce a block."""
+        wanted = Wanted(self.weights is not None, self.coordinates, self.groups is not None)
+        return BlockFunctions(self.members, wanted, self.points.n_points**2)
+
+    def reduce(self, functions: BlockFunctions, block: Block) -> Totals:
+        """Return a block's sums, as often as it stands in the matrix."""
+        rows, columns = block
+        arrays: dict[str, Any] = self.points.arrays(row=rows, column=columns)
+        for side, part in (("row", rows), ("column", columns)):
+            arrays[f"{side}.numbers"] = np.arange(part.start, part.stop, dtype=np.float64)
+            if self.groups is not None:
+                arrays[f"{side}.groups"] = self.groups[part]
+            if self.weights is not None:
+                precision = np.float32 if functions.fused else np.float64
+                arrays[f"{side}.weights"] = self.weights[:, part].astype(precision)
+        found = list(functions.evaluate(arrays))
+        sums = {name: np.array([own[name] for own in found]) for name in found[0]}
+        earlier = sums.pop("earlier", None)
+        times = 1.0 if rows == columns else 2.0
+        return Totals(
+            {name: times * values for name, values in sums.items()},
+            {} if earlier is None else {columns.start: np.moveaxis(earlier, 1, 2)},
+        )
+
+
 def evaluate_pairs(
     members: Sequence[Member], points: Points, first: slice, second: slice
 ) -> np.ndarray:
     """Return ``u`` between the points of two slices of equal length, shape (members, pairs)."""
-    n = len(points.positions[first])
-    parts = []
+    numbers = max(points.dim, numbers_per_pair(members, points.dim))
+    arrays, parts = points.arrays(row=first, column=second), []
     with FUNCTIONS_LOCK:
-        for rows in _chunks(members, n, points.dim):
-            arrays = points.once()
-            for side, part in (("row", first), ("column", second)):
-                own = points.part(side, part)
-                arrays |= {k: np.ascontiguousarray(array[rows]) for k, array in own.items()}
-            parts.append(
-                [member.stein.pairs()(arrays, member.parameters)["u"] for member in members]
-            )
+        for rows in chunks(len(points.positions[first]), numbers):
+            part = {
+                name: np.ascontiguousarray(array[rows]) if "." in name else array
+                for name, array in arrays.items()
+            }
+            parts.append([member.stein.pairs()(part, member.parameters)["u"] for member in members])
     result = np.concatenate(parts, axis=1)
     check_finite(result, members)
     return result
@@ -99,22 +145,14 @@ def evaluate_squares(
     products : ndarray of shape (members, members, squares)
         Sums of products of two members' ``u``.
     """
-    n_pairs, count = points.n_points * size, points.n_points // size
-    functions = MemberFunctions(members, None, n_pairs)
-    step = default_block_size(members, functions.fused, size, points.dim)
+    n_pairs, count, n_members = points.n_points * size, points.n_points // size, len(members)
+    functions = BlockFunctions(members, None, n_pairs)
+    step = functions.block_size(size, points.dim)
 
     def reduce_square(start: int) -> tuple[np.ndarray, np.ndarray]:
-        total, products = np.zeros(len(members)), np.zeros((len(members), len(members)))
-        for block in upper_triangle(size, step):
-            u = []
-            arrays = points.once()
-            for side, part in zip(("row", "column"), block, strict=True):
-                arrays |= points.part(side, slice(start + part.start, start + part.stop))
-            for index, member in enumerate(members):
-                with functions.borrowed(index) as function:
-                    u.append(function(arrays, member.parameters)["u"])
-                if block[0] == block[1]:
-                    np.fill_diagonal(u[-1], 0.0)
+        total, products = np.zeros(n_members), np.zeros((n_members, n_members))
+        for block in upper_triangle(size, step, start):
+            u = list(functions.matrices(points, block))
             times = 1.0 if block[0] == block[1] else 2.0
             total += times * np.array([values.sum() for values in u])
             products += times * np.array([[np.vdot(a, b) for b in u] for a in u])
@@ -123,22 +161,20 @@ def evaluate_squares(
     with FUNCTIONS_LOCK:
         threads = functions.count if is_long(n_pairs) and count > 1 else 1
         results = list(in_order(reduce_square, range(0, count * size, size), threads))
-    sums = np.array([part for _, (part, _) in results]).reshape(count, -1).T
-    products = np.array([part for _, (_, part) in results])
+    sums = np.array([part for _, (part, _) in results]).reshape(count, n_members)
+    products = np.array([part for _, (_, part) in results]).reshape(count, n_members, n_members)
     check_finite(products, members)
-    return sums, np.moveaxis(products.reshape(count, len(members), len(members)), 0, -1)
+    return np.moveaxis(sums, 0, -1), np.moveaxis(products, 0, -1)
 
 
 def evaluate_all_pairs(
     members: Sequence[Member],
     points: Points,
+    effort: Effort = PLAIN,
     *,
     weights: np.ndarray | None = None,
     coordinates: bool = False,
     groups: np.ndarray | None = None,
-    block_size: int | None = None,
-    progressbar: bool = False,
-    client: Any = None,
 ) -> PairSums:
     """Walk all pairs of points once and return the sums that were asked for.
 
@@ -148,63 +184,56 @@ def evaluate_all_pairs(
         The Stein kernels.
     points : Points
         The points.
+    effort : Effort, optional
+        How sums are computed.
     weights : ndarray of shape (m, n), optional
         Multipliers of the points for m quadratic forms, of any number type.
     coordinates : bool, default False
         Also sum each coordinate's term.
     groups : ndarray of shape (n,), optional
         The number of each point's group, for sums over the points before each point.
-    block_size : int, optional
-        Points in a block.
-    progressbar : bool, default False
-        Show a bar when the work is long.
-    client : distributed.Client or False, optional
-        Whose workers do the work; by default the active one, if there is one and work for it.
 
     Returns
     -------
     PairSums
     """
     diagonal = evaluate_pairs(members, points, slice(None), slice(None))
-    work = PairWork(members, points, weights, coordinates, groups)
-    totals, size = add_up(work, block_size, progressbar, client)
-    check_finite(np.append(totals.quadratic, totals.u), members)
+    totals = add_up(PairWork(members, points, weights, coordinates, groups), effort)
+    u, nothing = totals.sums["u"], np.zeros((len(members), 0))
+    quadratic = totals.sums.get("quadratic", nothing)
+    check_finite(np.append(quadratic, u), members)
     return PairSums(
         diagonal=diagonal,
-        off_diagonal=totals.u - diagonal.sum(axis=1),
-        quadratic=totals.quadratic,
-        quadratic_diagonal=_quadratic_diagonal(weights, diagonal, size),
-        coordinates=totals.coordinates,
-        coordinates_diagonal=_coordinates_diagonal(members, points, coordinates),
-        earlier=totals.all_earlier(),
+        off_diagonal=u - diagonal.sum(axis=1),
+        quadratic=quadratic,
+        quadratic_diagonal=nothing if weights is None else _quadratic_diagonal(weights, diagonal),
+        coordinates=totals.sums.get("coordinates", nothing),
+        coordinates_diagonal=_coordinates_diagonal(members, points) if coordinates else nothing,
+        earlier=np.empty((len(members), 0, 2)) if groups is None else totals.of_points(),
     )
 
 
-def _chunks(members: Sequence[Member], n: int, dim: int) -> Iterator[slice]:
-    """Divide points so that a temporary with d, or d × d, numbers for each stays bounded."""
-    numbers = max(member.stein.numbers_per_pair(dim) for member in members)
-    step = max(1, GENERAL_NUMBERS // max(dim, numbers))
+def chunks(n: int, numbers: int) -> Iterator[slice]:
+    """Divide n points so that a temporary with so many numbers for each stays bounded."""
+    step = max(1, GENERAL_NUMBERS // numbers)
     for start in range(0, n, step):
         yield slice(start, start + step)
 
 
-def _quadratic_diagonal(weights: np.ndarray | None, diagonal: np.ndarray, size: int) -> np.ndarray:
-    total = np.zeros((len(diagonal), 0 if weights is None else len(weights)))
-    for start in range(0, diagonal.shape[1] if weights is not None else 0, size):
-        part = slice(start, start + size)
-        squares = weights[:, part].astype(np.float64) ** 2  # type: ignore[index]
-        total += (squares @ diagonal[:, part].T).T
+def _quadratic_diagonal(weights: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+    total = np.zeros((len(diagonal), len(weights)))
+    for part in chunks(diagonal.shape[1], 8 * len(weights)):
+        total += (weights[:, part].astype(np.float64) ** 2 @ diagonal[:, part].T).T
     return total
 
 
-def _coordinates_diagonal(members: Sequence[Member], points: Points, wanted: bool) -> np.ndarray:
-    total = np.zeros((len(members), points.dim if wanted else 0))
+def _coordinates_diagonal(members: Sequence[Member], points: Points) -> np.ndarray:
+    total = np.zeros((len(members), points.dim))
     with FUNCTIONS_LOCK:
-        for rows in _chunks(members, points.n_points, points.dim) if wanted else ():
-            arrays = points.once(coordinates=True) | points.part("row", rows, coordinates=True)
-            for index, member in enumerate(members):
-                found = member.stein.own_coordinates()(arrays, member.parameters)
-                total[index] += found["coordinates"]
+        for rows in chunks(points.n_points, max(points.dim, numbers_per_pair(members, points.dim))):
+            arrays = points.arrays(row=rows)
+            for own, member in zip(total, members, strict=True):
+                own += member.stein.own_coordinates()(arrays, member.parameters)["coordinates"]
     return total
 
 

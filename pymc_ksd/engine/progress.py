@@ -16,8 +16,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["ProgressBar", "progress_bar"]
-
 #: Seconds of work before a bar is shown.
 _PATIENCE = 1.5
 
@@ -39,38 +37,37 @@ class ProgressBar:
     def advance(self, amount: float) -> None:
         """Report that `amount` of the work is finished."""
         self._done += amount
+        if self._visible and self._bar is None and time.monotonic() - self._started >= _PATIENCE:
+            self._show()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
+
+    def _show(self) -> None:
+        console = Console()
+        self._visible = console.is_terminal or console.is_jupyter
         if not self._visible:
             return
-        if self._bar is None:
-            if time.monotonic() - self._started < _PATIENCE:
-                return
-            console = Console()
-            if not (console.is_terminal or console.is_jupyter):
-                self._visible = False
-                return
-            bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f}%"),
-                TextColumn("elapsed"),
-                TimeElapsedColumn(),
-                TextColumn("remaining"),
-                TimeRemainingColumn(),
-                transient=True,
-                console=console,
-                get_time=lambda: time.monotonic(),
-            )
-            try:
-                bar.start()
-            except LiveError:
-                # Another bar is on the screen, that of another thread: one at a time is enough.
-                self._visible = False
-                return
-            self._bar = bar
-            self._task = self._bar.add_task(self._description, total=self._total)
-            # Work began before the bar was worth showing.
-            self._bar.tasks[0].start_time = self._started
-        self._bar.update(self._task, completed=self._done)
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("remaining"),
+            TimeRemainingColumn(),
+            transient=True,
+            console=console,
+            get_time=lambda: time.monotonic(),
+        )
+        try:
+            bar.start()
+        except LiveError:
+            # Another bar is on the screen, that of another thread: one at a time is enough.
+            self._visible = False
+            return
+        self._bar, self._task = bar, bar.add_task(self._description, total=self._total)
+        # Work began before the bar was worth showing.
+        bar.tasks[0].start_time = self._started
 
     def stop(self) -> None:
         """Take the bar away."""

@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from pymc_ksd.stein.stein_kernel import Member
-
-__all__ = [
-    "GENERAL_NUMBERS",
-    "Block",
-    "default_block_size",
-    "in_order",
-    "number_of_pairs",
-    "one_thread_for_products",
-    "upper_triangle",
-]
-
 #: Rows and columns of a block.
 Block = tuple[slice, slice]
-#: Points in a block of a radial kernel: its temporaries then fit the processor's caches.
-_RADIAL_BLOCK = 512
-#: Fewest and most points in a block for machine code, and how many blocks at least side by side.
-_FUSED_BLOCK, _SIDE_BY_SIDE = (256, 1024), 8
-#: Numbers that one temporary may hold where it has several for every pair.
-GENERAL_NUMBERS = 4_000_000
 #: Blocks handed to every thread ahead of time.
 _AHEAD = 4
 #: The largest allocation that makes glibc raise its threshold for keeping freed memory, nearly.
 _KEPT_BYTES = 31 * 2**20
 
 
-def default_block_size(members: Sequence[Member], fused: bool, n: int, dim: int) -> int:
-    """Return how many points a block has when the user does not say."""
-    if fused:
-        least, most = _FUSED_BLOCK
-        return max(least, min(most, n // _SIDE_BY_SIDE))
-    numbers = max(member.stein.numbers_per_pair(dim) for member in members)
-    return max(1, min(_RADIAL_BLOCK, int(np.sqrt(GENERAL_NUMBERS / numbers))))
-
-
-def upper_triangle(n: int, size: int) -> Iterator[Block]:
+def upper_triangle(n: int, size: int, first: int = 0) -> Iterator[Block]:
     """Visit all pairs of n points once, a point with itself included, in blocks of `size`."""
-    parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    end = first + n
+    parts = [slice(start, min(start + size, end)) for start in range(first, end, size)]
     for index, rows in enumerate(parts):
         for columns in parts[index:]:
             yield rows, columns
@@ -62,23 +35,23 @@ def number_of_pairs(block: Block) -> float:
     return pairs / 2 if rows == columns else float(pairs)
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for them takes a while
-
-
 class _OneThread:
-    """A limit for the whole process: set by the first thread that enters, lifted by the last."""
+    """Keep the linear algebra library from starting threads of its own.
+
+    A limit for the whole process: set by the first thread that enters, lifted by the last.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._inside = 0
+        self._libraries: ThreadpoolController | None = None
         self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
-                self._limit = _libraries().limit(limits=1, user_api="blas")
+                self._libraries = self._libraries or ThreadpoolController()  # takes a while
+                self._limit = self._libraries.limit(limits=1, user_api="blas")
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
@@ -88,12 +61,7 @@ class _OneThread:
                 self._limit.restore_original_limits()
 
 
-_ONE_THREAD = _OneThread()
-
-
-def one_thread_for_products() -> Any:
-    """Return a context in which the linear algebra library starts no threads of its own."""
-    return _ONE_THREAD
+ONE_THREAD = _OneThread()
 
 
 def in_order(
@@ -112,7 +80,7 @@ def in_order(
             yield item, work(item)
         return
     waiting: deque[tuple[Any, Future[Any]]] = deque()
-    with one_thread_for_products(), ThreadPoolExecutor(n_threads) as pool:
+    with ONE_THREAD, ThreadPoolExecutor(n_threads) as pool:
         try:
             for item in items:
                 waiting.append((item, pool.submit(work, item)))

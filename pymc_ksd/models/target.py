@@ -74,7 +74,7 @@ class Target:
     variables : tuple of Variable
         The variables of a point, in the order of its coordinates.
     operator : str
-        The Stein operator that goes with it, see :mod:`pymc_ksd.stein.operators`.
+        The Stein operator that goes with it, see :data:`pymc_ksd.stein.stein_kernel.OPERATORS`.
     values : callable
         Maps points of shape (n, d) to what that operator takes of them, arrays of the same shape:
         scores, or the rates of steps up and down. They are not finite outside the support.

@@ -24,7 +24,7 @@ from pymc_ksd.report.explanations import Finding
 from pymc_ksd.report.verdict import all_findings, verdict
 from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.null import fewest_replicates
+from pymc_ksd.stats.nulls import fewest_replicates
 
 __all__ = ["LEAST_ALPHA", "ksd_report"]
 

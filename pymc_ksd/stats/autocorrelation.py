@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["autocorrelation_time_of"]
-
 
 def autocorrelation_time_of(chains: np.ndarray) -> float:
     r"""Return the integrated autocorrelation time of the least favourable function of the draws.

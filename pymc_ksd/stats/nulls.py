@@ -1,4 +1,4 @@
-r"""The nulls that there are: bootstraps with weights, simulation, and the central limit theorem.
+r"""How statistics are distributed under the model: bootstraps, simulation, central limit theorem.
 
 The bootstraps replace the sum over pairs by a quadratic form in random weights,
 :math:`S^* = \frac{1}{N} \sum_{i \ne j} w_i w_j u(x_i, x_j)`, all of whose replicates come from the
@@ -8,26 +8,15 @@ same pass over the pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.random import Generator
 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.options import positive_number
 from pymc_ksd.stats.autocorrelation import autocorrelation_time_of
-from pymc_ksd.stats.null import Null, SampleShape
-from pymc_ksd.stats.statistic import Estimate, Statistic
-
-__all__ = [
-    "NULLS",
-    "Multinomial",
-    "Normal",
-    "Parametric",
-    "Rademacher",
-    "Wild",
-    "get_null",
-    "register_null",
-]
+from pymc_ksd.stats.statistics import Estimate, Statistic
 
 #: Correlation time of wild multipliers in autocorrelation times of the draws.
 _CORRELATION_TIMES = 8.0
@@ -37,48 +26,160 @@ _LONGEST = 0.4
 _BATCH = 100_000
 
 
-class Multinomial(Null):
-    """Bootstrap of independent points: sample frequencies less 1/n, in one byte each."""
+def monte_carlo_p_value(statistic: float, replicates: np.ndarray) -> float:
+    """Return ``(1 + #{S* ≥ S}) / (1 + m)``."""
+    return float((1 + np.count_nonzero(replicates >= statistic)) / (1 + len(replicates)))
 
-    name = "multinomial"
 
-    def weights(
-        self, shape: SampleShape, n_replicates: int, rng: np.random.Generator
+def critical_value(replicates: np.ndarray, alpha: float) -> float:
+    """Return the value that the statistic must exceed for a p-value of at most `alpha`.
+
+    It is infinite when there are too few replicates to reject at this level.
+    """
+    m = len(replicates)
+    allowed = int(np.floor(alpha * (m + 1) + 1e-9)) - 1
+    if allowed < 0:
+        return float(np.inf)
+    return float(np.sort(replicates)[m - 1 - allowed])
+
+
+def fewest_replicates(alpha: float) -> int:
+    """Return the number of replicates below which nothing can be rejected at a level."""
+    # The quotient has rounding errors: 1/0.05 may be slightly more than 20.
+    return int(np.ceil(1 / alpha - 1e-9)) - 1
+
+
+class SampleShape(Protocol):
+    """What a null may know of a sample, see :class:`pymc_ksd.samples.sample.Sample`."""
+
+    @property
+    def n_points(self) -> int:
+        """The number of points."""
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains, 1 for independent points."""
+
+    @property
+    def n_draws(self) -> int:
+        """The number of draws of a chain."""
+
+    @property
+    def chains(self) -> np.ndarray:
+        """The points as an array of shape (chain, draw, d)."""
+
+
+class Null:
+    """How a statistic's distribution under the model is found.
+
+    A subclass either draws :meth:`weights` of points, whose quadratic forms are replicates of the
+    statistic, or overrides :meth:`distribution`. It is registered by :func:`register_null`.
+    """
+
+    #: What the argument `null` calls it.
+    name: ClassVar[str] = ""
+    #: Whether it simulates samples from the model.
+    simulates: ClassVar[bool] = False
+
+    def serves(self, statistic: Statistic) -> bool:
+        """Whether it is right for a statistic; one that draws weights, if that takes them."""
+        return statistic.takes_weights
+
+    def fitted_to(self, shape: SampleShape) -> Null:
+        """Return a null whose options are known, estimated from the sample if need be."""
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its options, as results show them."""
+        return {}
+
+    def weights(self, shape: SampleShape, n_replicates: int, rng: Generator) -> np.ndarray | None:
+        """Draw the weights of all replicates, shape (n_replicates, n); None if it needs none."""
+        return None
+
+    def pairs(self, n: int) -> float:
+        """Return by what a quadratic form over different points is divided."""
+        return float(n * (n - 1))
+
+    def distribution(
+        self, estimate: Estimate, again: Callable[[], float], n_replicates: int, progressbar: bool
     ) -> np.ndarray:
-        """Draw counts less one, whose products are to be divided by n²."""
+        """Return replicates of the statistic.
+
+        Parameters
+        ----------
+        estimate : Estimate
+            The statistic of the sample, with the replicates that came of the weights.
+        again : callable
+            Simulates a sample from the model and returns its statistic.
+        n_replicates : int
+            How many are wanted.
+        progressbar : bool
+            Whether to show a bar when the work is long.
+
+        Returns
+        -------
+        ndarray of shape (n_replicates,)
+            What the statistic may come to for samples from the model.
+        """
+        return estimate.replicates
+
+    def p_value(self, estimate: Estimate, distribution: np.ndarray) -> float:
+        """Return how often replicates are at least as large as the statistic."""
+        return monte_carlo_p_value(estimate.value, distribution)
+
+    def critical_value(self, estimate: Estimate, distribution: np.ndarray, alpha: float) -> float:
+        """Return what the statistic must exceed to be rejected."""
+        return critical_value(distribution, alpha)
+
+    def __repr__(self) -> str:
+        """Name the null and its options."""
+        inner = ", ".join(f"{key}={value:g}" for key, value in self.options.items() if value)
+        return f"{type(self).__name__}({inner})"
+
+
+class _Independent(Null):
+    """Weights of independent points, in one byte each, drawn some replicates at a time."""
+
+    def weights(self, shape: SampleShape, n_replicates: int, rng: Generator) -> np.ndarray:
+        """Draw the weights of all replicates."""
         n = shape.n_points
         replicates = np.empty((n_replicates, n), dtype=np.int8)
         step = max(1, _BATCH // n)
         for start in range(0, n_replicates, step):
             rows = min(step, n_replicates - start)
-            draws = rng.integers(n, size=(rows, n))
-            draws += n * np.arange(rows)[:, None]
-            counts = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n)
-            # A point is drawn more than 126 times with a probability below 1e-200.
-            replicates[start : start + rows] = np.minimum(counts, 126) - 1
+            replicates[start : start + rows] = self._some(rows, n, rng)
         return replicates
+
+    def _some(self, rows: int, n: int, rng: Generator) -> np.ndarray:
+        raise NotImplementedError
+
+
+class Multinomial(_Independent):
+    """Bootstrap of independent points: sample frequencies less 1/n, in one byte each."""
+
+    name = "multinomial"
+
+    def _some(self, rows: int, n: int, rng: Generator) -> np.ndarray:
+        """Draw counts less one, whose products are to be divided by n²."""
+        draws = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        counts = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n)
+        # A point is drawn more than 126 times with a probability below 1e-200.
+        return np.minimum(counts, 126) - 1
 
     def pairs(self, n: int) -> float:
         """Return n²: weights are frequencies."""
         return float(n**2)
 
 
-class Rademacher(Null):
+class Rademacher(_Independent):
     """Random signs of independent points, in one byte each."""
 
     name = "rademacher"
 
-    def weights(
-        self, shape: SampleShape, n_replicates: int, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Draw signs."""
-        n = shape.n_points
-        replicates = np.empty((n_replicates, n), dtype=np.int8)
-        step = max(1, _BATCH // n)
-        for start in range(0, n_replicates, step):
-            size = (min(step, n_replicates - start), n)
-            replicates[start : start + step] = 2 * rng.integers(2, size=size, dtype=np.int8) - 1
-        return replicates
+    def _some(self, rows: int, n: int, rng: Generator) -> np.ndarray:
+        return 2 * rng.integers(2, size=(rows, n), dtype=np.int8) - 1
 
 
 class Wild(Null):
@@ -100,11 +201,9 @@ class Wild(Null):
     name = "wild"
 
     def __init__(self, autocorrelation_time: float | None = None) -> None:
-        self.autocorrelation_time = (
-            None
-            if autocorrelation_time is None
-            else positive_number(autocorrelation_time, "autocorrelation_time")
-        )
+        if autocorrelation_time is not None:
+            autocorrelation_time = positive_number(autocorrelation_time, "autocorrelation_time")
+        self.autocorrelation_time = autocorrelation_time
 
     def fitted_to(self, shape: SampleShape) -> Wild:
         """Return a null with the autocorrelation time of the draws, unless it was given."""
@@ -117,9 +216,7 @@ class Wild(Null):
         """Its autocorrelation time."""
         return {"autocorrelation_time": self.autocorrelation_time}
 
-    def weights(
-        self, shape: SampleShape, n_replicates: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def weights(self, shape: SampleShape, n_replicates: int, rng: Generator) -> np.ndarray:
         """Draw multipliers, points ordered as in the sample."""
         from scipy.signal import lfilter  # slow to import
 
@@ -202,7 +299,9 @@ class Normal(Null):
         return float(-ndtri(alpha) * estimate.error)
 
 
-NULLS: dict[str, type[Null]] = {}
+NULLS: dict[str, type[Null]] = {
+    null.name: null for null in (Multinomial, Rademacher, Wild, Normal, Parametric)
+}
 
 
 def register_null(null: type[Null]) -> type[Null]:
@@ -220,11 +319,6 @@ def register_null(null: type[Null]) -> type[Null]:
     """
     NULLS[null.name] = null
     return null
-
-
-for _null in (Multinomial, Rademacher, Wild, Normal, Parametric):
-    register_null(_null)
-del _null
 
 
 def get_null(null: str | Null | None, statistic: Statistic) -> Null:

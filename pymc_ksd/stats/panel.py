@@ -9,8 +9,6 @@ import numpy as np
 
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
-__all__ = ["Panel"]
-
 
 @dataclass(frozen=True)
 class Panel:

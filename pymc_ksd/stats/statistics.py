@@ -1,4 +1,4 @@
-r"""The statistics that there are.
+r"""Estimators of the squared discrepancy between points and a density.
 
 =========== ===================================================================== ==============
 `statistic` estimator                                                             cost
@@ -12,75 +12,136 @@ r"""The statistics that there are.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_ksd.engine.pairs import (
-    PairSums,
-    evaluate_all_pairs,
-    evaluate_pairs,
-    evaluate_squares,
-)
+from pymc_ksd.engine.pairs import PairSums, evaluate_all_pairs, evaluate_pairs, evaluate_squares
 from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.engine.walk import PLAIN, Effort
 from pymc_ksd.options import optional_count
 from pymc_ksd.stats.panel import Panel
-from pymc_ksd.stats.statistic import Effort, Estimate, Statistic
 
-__all__ = [
-    "STATISTICS",
-    "Block",
-    "Linear",
-    "UStatistic",
-    "VStatistic",
-    "get_statistic",
-    "register_statistic",
-]
+
+@dataclass(frozen=True)
+class Request:
+    """Of what a statistic is wanted, and what else besides.
+
+    Attributes
+    ----------
+    panel : Panel
+        The Stein kernels.
+    points : Points
+        The points, or a stream of them with the same methods.
+    effort : Effort
+        How sums are computed.
+    null : Null, optional
+        Whose weights they are.
+    weights : ndarray of shape (m, n), optional
+        Weights of points for replicates.
+    groups : ndarray of shape (n,), optional
+        The number of each point's group, for sums over the points before each point.
+    details : bool, default False
+        Whether contributions of coordinates are wanted.
+    """
+
+    panel: Panel
+    points: Any
+    effort: Effort = PLAIN
+    null: Any = None
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    details: bool = False
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a statistic came to.
+
+    Attributes
+    ----------
+    value : float
+        The estimate of the squared discrepancy.
+    error : float
+        Its standard error under the null hypothesis, where the statistic knows it.
+    replicates : ndarray of shape (m,)
+        Quadratic forms in the weights of a null, none if there were no weights.
+    coordinates : ndarray of shape (d,)
+        What each coordinate adds, none if that is not known.
+    sums : PairSums, optional
+        The sums over all pairs, where all were evaluated, joined over members.
+    """
+
+    value: float
+    error: float = float("nan")
+    replicates: np.ndarray = field(default_factory=lambda: np.empty(0))
+    coordinates: np.ndarray = field(default_factory=lambda: np.empty(0))
+    sums: PairSums | None = None
+
+
+class Statistic:
+    """An estimator of the squared discrepancy.
+
+    A subclass writes :meth:`estimate`. It is registered by :func:`register_statistic`.
+    """
+
+    #: What the argument `statistic` calls it.
+    name: ClassVar[str] = ""
+    #: The null that goes with it unless the user says otherwise.
+    default_null: ClassVar[str] = "parametric"
+    #: Whether it is a sum over pairs that weights of points can multiply.
+    takes_weights: ClassVar[bool] = False
+    #: Whether it is a mean of independent terms, with a standard error.
+    has_error: ClassVar[bool] = False
+
+    def estimate(self, request: Request) -> Estimate:
+        """Estimate the squared discrepancy, and say what else the statistic knows."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Name the statistic."""
+        return f"{type(self).__name__}()"
 
 
 class _Quadratic(Statistic):
-    """A sum over all pairs."""
+    """A mean over all pairs."""
 
     takes_weights = True
+    #: Whether a point is paired with itself, too.
+    own_pairs: ClassVar[bool]
 
-    def estimate(
-        self,
-        panel: Panel,
-        points: Any,
-        effort: Effort,
-        *,
-        null: Any = None,
-        weights: np.ndarray | None = None,
-        groups: np.ndarray | None = None,
-        details: bool = False,
-    ) -> Estimate:
+    def estimate(self, request: Request) -> Estimate:
         """Walk all pairs once."""
-        sums = evaluate_all_pairs(
-            panel.members,
-            points,
-            weights=weights,
-            coordinates=details,
-            groups=groups,
-            block_size=effort.block_size,
-            progressbar=effort.progressbar,
-            client=effort.client,
-        ).map(panel.joined)
+        members = evaluate_all_pairs(
+            request.panel.members,
+            request.points,
+            request.effort,
+            weights=request.weights,
+            coordinates=request.details,
+            groups=request.groups,
+        )
+        sums = members.map(request.panel.joined)
+        n = len(sums.diagonal)
+        replicates = coordinates = np.empty(0)
+        if request.weights is not None and self.own_pairs:
+            replicates = (sums.quadratic + sums.quadratic_diagonal) / n**2
+        elif request.weights is not None:
+            replicates = sums.quadratic / request.null.pairs(n)
+        if request.details:
+            extra = 0.0 if self.own_pairs else sums.coordinates_diagonal
+            coordinates = (sums.coordinates - extra) / self._pairs(n)
         return Estimate(
-            self.of_sums(sums),
-            replicates=np.empty(0) if weights is None else self._replicates(sums, null),
-            coordinates=self._coordinates(sums) if details else np.empty(0),
-            sums=sums,
+            self.of_sums(sums), replicates=replicates, coordinates=coordinates, sums=sums
         )
 
     def of_sums(self, sums: PairSums) -> float:
         """Return the statistic from sums over all pairs."""
-        raise NotImplementedError
+        own = float(sums.diagonal.sum()) if self.own_pairs else 0.0
+        return (float(sums.off_diagonal) + own) / self._pairs(len(sums.diagonal))
 
-    def _replicates(self, sums: PairSums, null: Any) -> np.ndarray:
-        raise NotImplementedError
-
-    def _coordinates(self, sums: PairSums) -> np.ndarray:
-        raise NotImplementedError
+    def _pairs(self, n: int) -> int:
+        return n**2 if self.own_pairs else n * (n - 1)
 
 
 class UStatistic(_Quadratic):
@@ -88,20 +149,7 @@ class UStatistic(_Quadratic):
 
     name = "u"
     default_null = "multinomial"
-
-    def of_sums(self, sums: PairSums) -> float:
-        """Return the mean over pairs of different points."""
-        n = len(sums.diagonal)
-        return float(sums.off_diagonal) / (n * (n - 1))
-
-    def _replicates(self, sums: PairSums, null: Any) -> np.ndarray:
-        replicates: np.ndarray = sums.quadratic / null.pairs(len(sums.diagonal))
-        return replicates
-
-    def _coordinates(self, sums: PairSums) -> np.ndarray:
-        n = len(sums.diagonal)
-        coordinates: np.ndarray = sums.coordinates - sums.coordinates_diagonal
-        return coordinates / (n * (n - 1))
+    own_pairs = False
 
 
 class VStatistic(_Quadratic):
@@ -109,19 +157,7 @@ class VStatistic(_Quadratic):
 
     name = "v"
     default_null = "rademacher"
-
-    def of_sums(self, sums: PairSums) -> float:
-        """Return the mean over all pairs."""
-        n = len(sums.diagonal)
-        return (float(sums.off_diagonal) + float(sums.diagonal.sum())) / n**2
-
-    def _replicates(self, sums: PairSums, null: Any) -> np.ndarray:
-        replicates: np.ndarray = sums.quadratic + sums.quadratic_diagonal
-        return replicates / len(sums.diagonal) ** 2
-
-    def _coordinates(self, sums: PairSums) -> np.ndarray:
-        coordinates: np.ndarray = sums.coordinates / len(sums.diagonal) ** 2
-        return coordinates
+    own_pairs = True
 
 
 class Linear(Statistic):
@@ -131,24 +167,14 @@ class Linear(Statistic):
     default_null = "normal"
     has_error = True
 
-    def estimate(
-        self,
-        panel: Panel,
-        points: Any,
-        effort: Effort,
-        *,
-        null: Any = None,
-        weights: np.ndarray | None = None,
-        groups: np.ndarray | None = None,
-        details: bool = False,
-    ) -> Estimate:
+    def estimate(self, request: Request) -> Estimate:
         """Return the mean of independent terms and its error."""
-        n = points.n_points
+        panel, n = request.panel, request.points.n_points
         if n < 4:
             raise ValueError(f"`statistic` 'linear' needs at least 4 points, got {n}.")
         terms = []
-        with progress_bar("Comparing points", n, effort.progressbar) as bar:
-            for part in points.stretches(2):
+        with progress_bar("Comparing points", n, request.effort.progressbar) as bar:
+            for part in request.points.stretches(2):
                 length = part.n_points
                 first, second = slice(0, length - length % 2, 2), slice(1, length, 2)
                 terms.append(panel.joined(evaluate_pairs(panel.members, part, first, second)))
@@ -179,19 +205,9 @@ class Block(Statistic):
     def __init__(self, points_per_block: int | None = None) -> None:
         self.points_per_block = optional_count(points_per_block, "points_per_block", 2)
 
-    def estimate(
-        self,
-        panel: Panel,
-        points: Any,
-        effort: Effort,
-        *,
-        null: Any = None,
-        weights: np.ndarray | None = None,
-        groups: np.ndarray | None = None,
-        details: bool = False,
-    ) -> Estimate:
+    def estimate(self, request: Request) -> Estimate:
         """Return the mean over blocks and its error."""
-        n = points.n_points
+        panel, n = request.panel, request.points.n_points
         size = self.points_per_block or int(np.sqrt(n))
         if size < 2 or n // size < 2:
             raise ValueError(
@@ -199,8 +215,8 @@ class Block(Statistic):
                 f"in blocks of {size}."
             )
         pairs, terms, squares = size * (size - 1), [], 0.0
-        with progress_bar("Comparing points", n, effort.progressbar) as bar:
-            for part in points.stretches(size):
+        with progress_bar("Comparing points", n, request.effort.progressbar) as bar:
+            for part in request.points.stretches(size):
                 sums, products = evaluate_squares(panel.members, part, size)
                 terms.append(panel.joined(sums) / pairs)
                 squares += float(panel.joined(panel.joined(products)).sum())
@@ -215,7 +231,9 @@ class Block(Statistic):
         return f"Block({self.points_per_block or ''})"
 
 
-STATISTICS: dict[str, type[Statistic]] = {}
+STATISTICS: dict[str, type[Statistic]] = {
+    statistic.name: statistic for statistic in (UStatistic, VStatistic, Linear, Block)
+}
 
 
 def register_statistic(statistic: type[Statistic]) -> type[Statistic]:
@@ -233,11 +251,6 @@ def register_statistic(statistic: type[Statistic]) -> type[Statistic]:
     """
     STATISTICS[statistic.name] = statistic
     return statistic
-
-
-for _statistic in (UStatistic, VStatistic, Linear, Block):
-    register_statistic(_statistic)
-del _statistic
 
 
 def get_statistic(statistic: str | Statistic) -> Statistic:

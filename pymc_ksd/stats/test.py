@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_ksd.stats.null import Null, SampleShape
+from pymc_ksd.engine.walk import Effort
+from pymc_ksd.stats.nulls import Null, SampleShape
 from pymc_ksd.stats.panel import Panel
-from pymc_ksd.stats.statistic import Effort, Estimate, Statistic
-
-__all__ = ["Outcome", "Plan", "run_test"]
+from pymc_ksd.stats.statistics import Estimate, Request, Statistic
 
 
 @dataclass(frozen=True)
@@ -95,14 +94,13 @@ def run_test(
     """
     statistic, null = plan.statistic, plan.null
     weights = null.weights(shape, plan.n_replicates, rng)
-    estimate = statistic.estimate(
-        plan.panel, points, plan.effort, null=null, weights=weights, groups=groups, details=True
-    )
+    request = Request(plan.panel, points, plan.effort, null, weights, groups, details=True)
+    estimate = statistic.estimate(request)
     quiet = replace(plan.effort, progressbar=False, client=False)
 
     def again() -> float:
         sample, panel = replicate()
-        return statistic.estimate(panel, sample, quiet).value
+        return statistic.estimate(Request(panel, sample, quiet)).value
 
     distribution = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
     return Outcome(

@@ -9,8 +9,6 @@ import numpy as np
 from pymc_ksd.options import positive_number
 from pymc_ksd.stein.kernels import Kernel
 
-__all__ = ["bandwidth_rule", "check_bandwidth", "choose_bandwidths", "median_distance"]
-
 #: Words that the argument `bandwidth` may be.
 _RULES = ("auto", "median", "dimension")
 #: Points used for the median distance.

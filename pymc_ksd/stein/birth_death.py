@@ -19,16 +19,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
-from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.stein.kernels import Expressions, Kernel
-from pymc_ksd.stein.operator import BlockGraph, Graphs, SteinOperator
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.scaling import Scaling
+from pymc_ksd.stein.kernels import Kernel, Tensor
+from pymc_ksd.stein.operator import Graph, SteinOperator, Values
+from pymc_ksd.stein.points import Points, Scaling
 
-__all__ = ["BirthDeath"]
-
-#: What is taken of every point, in the order in which graphs take it.
+#: What is taken of every point.
 _OF_POINT = ("positions", "births", "deaths", "lengths")
 
 
@@ -36,12 +32,10 @@ class BirthDeath(SteinOperator):
     """The operator of counts: takes the rates of steps up and down from every point."""
 
     name = "birth_death"
-    terms = ("births", "deaths", "lengths")
-    constants = ("steps",)
     takes_constant_points = True
     problem = "have no probability, so they lie outside the support of"
 
-    def check_values(self, values: Sequence[np.ndarray], names: Sequence[str]) -> None:
+    def check_values(self, values: Values, names: Sequence[str]) -> None:
         """Refuse counts that can make no step."""
         births, deaths = values
         if not (births.any() or deaths.any()):
@@ -52,7 +46,7 @@ class BirthDeath(SteinOperator):
                 "DirichletMultinomial, have to be written without one of them."
             )
 
-    def scaled(self, points: np.ndarray, values: Sequence[np.ndarray], scale: str | None) -> Points:
+    def scaled(self, points: np.ndarray, values: Values, scale: str | None) -> Points:
         """Centre and scale points; their steps are scaled with them."""
         births, deaths = values
         constant = (points == points[0]).all(axis=0)
@@ -70,11 +64,7 @@ class BirthDeath(SteinOperator):
         return Points(positions, terms, {"steps": np.ascontiguousarray((mixing / deviations).T)})
 
     def standardised(
-        self,
-        points: np.ndarray,
-        values: Sequence[np.ndarray],
-        centre: np.ndarray,
-        spread: np.ndarray,
+        self, points: np.ndarray, values: Values, centre: np.ndarray, spread: np.ndarray
     ) -> Points:
         """Return points of which each has a centre and a spread of its own."""
         births, deaths = values
@@ -90,107 +80,79 @@ class BirthDeath(SteinOperator):
         """Return how many numbers a temporary holds for every pair of points."""
         return dim if kernel.radial else dim**2
 
-    def pairs(
-        self, kernel: Kernel, first: Graphs, second: Graphs, once: Graphs, parameters: Expressions
-    ) -> TensorVariable:
-        """Return u of n pairs of points, shape (n,)."""
-        sides = (_arrays(first), _arrays(second))
-        return _terms(kernel, *sides, once["steps"], parameters).sum(axis=0)
+    def pairs(self, graph: Graph) -> Tensor:
+        """Return u of n pairs, a row and a column each, shape (n,)."""
+        return _terms(graph, graph.rows(*_OF_POINT), graph.columns(*_OF_POINT)).sum(axis=0)
 
-    def block(
-        self,
-        kernel: Kernel,
-        rows: Graphs,
-        columns: Graphs,
-        once: Graphs,
-        parameters: Expressions,
-        *,
-        coordinates: bool,
-    ) -> BlockGraph:
-        """Return u of all pairs of rows and columns."""
-        first = [array[:, None, :] for array in _arrays(rows)]
-        second = [array[None, :, :] for array in _arrays(columns)]
-        terms = _terms(kernel, first, second, once["steps"], parameters)
-        return BlockGraph(terms.sum(axis=0), terms.sum(axis=(1, 2)) if coordinates else None)
+    def block(self, graph: Graph) -> Tensor:
+        """Return u of all pairs of rows and columns, shape (rows, columns)."""
+        return _block_terms(graph).sum(axis=0)
 
-    def own_coordinates(
-        self, kernel: Kernel, points: Graphs, once: Graphs, parameters: Expressions
-    ) -> TensorVariable:
-        """Return the sum over points of each coordinate's term in u(x, x), shape (d,)."""
-        own = _arrays(points)
-        return _terms(kernel, own, own, once["steps"], parameters).sum(axis=1)
+    def coordinates(self, graph: Graph) -> Tensor:
+        """Return the sum of each coordinate's term in u over all these pairs, shape (d,)."""
+        return _block_terms(graph).sum(axis=(1, 2))
 
-    def witness(
-        self,
-        kernel: Kernel,
-        points: Graphs,
-        places: TensorVariable,
-        weights: TensorVariable,
-        once: Graphs,
-        parameters: Expressions,
-    ) -> TensorVariable:
-        """Return the operator applied to k(·, place), summed over weighted points."""
-        x, births, deaths, lengths = (array[:, None, :] for array in _arrays(points))
-        here = _evaluate(kernel, x, places[None, :, :], parameters)[:, :, None]
-        moved = x[..., None, :] + lengths[..., None] * once["steps"]
-        ahead = _evaluate(kernel, moved, places[None, :, None, :], parameters)
+    def own_coordinates(self, graph: Graph) -> Tensor:
+        """Return the sum over rows of each coordinate's term in u(x, x), shape (d,)."""
+        own = graph.rows(*_OF_POINT)
+        return _terms(graph, own, own).sum(axis=1)
+
+    def witness(self, graph: Graph) -> Tensor:
+        """Return the operator applied to k(·, place), summed over rows with weights."""
+        places, weights = graph.matrix("places"), graph.matrix("weights")
+        x, births, deaths, lengths = (array[:, None, :] for array in graph.rows(*_OF_POINT))
+        here = _evaluate(graph, x, places[None, :, :])[:, :, None]
+        moved = x[..., None, :] + lengths[..., None] * graph.matrix("steps")
+        ahead = _evaluate(graph, moved, places[None, :, None, :])
         return pt.sum(weights[:, :, None] * (births * ahead - deaths * here), axis=0)
 
 
-def _arrays(points: Graphs) -> list[TensorVariable]:
-    return [points[name] for name in _OF_POINT]
+def _block_terms(graph: Graph) -> Tensor:
+    rows = [array[:, None, :] for array in graph.rows(*_OF_POINT)]
+    columns = [array[None, :, :] for array in graph.columns(*_OF_POINT)]
+    return _terms(graph, rows, columns)
 
 
-def _terms(
-    kernel: Kernel,
-    first: Sequence[TensorVariable],
-    second: Sequence[TensorVariable],
-    steps: TensorVariable,
-    parameters: Expressions,
-) -> TensorVariable:
+def _terms(graph: Graph, first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
     """Return every coordinate's term, along the first axis, for all pairs the points broadcast to.
 
     Coordinates come first so that long axes are the ones that NumPy walks along.
     """
-    x, y = first[0], second[0]
+    x, y, steps = first[0], second[0], graph.matrix("steps")
     births, deaths, length = (_coordinates_first(array) for array in first[1:])
     births_y, deaths_y, length_y = (_coordinates_first(array) for array in second[1:])
-    if kernel.radial:
+    if graph.kernel.radial:
         along, along_y = (_coordinates_first(pt.dot(array, steps.T)) for array in (x, y))
         square = pt.sum(steps**2, axis=1).reshape((-1, *[1] * (x.ndim - 1)))
         squared = pt.sum((_coordinates_first(x) - _coordinates_first(y)) ** 2, axis=0)[None]
 
-        def apart(extra: TensorVariable) -> TensorVariable:
-            return kernel.profile(pt.maximum(squared + extra, 0), parameters)
+        def apart(extra: Tensor) -> Tensor:
+            return graph.profile(pt.maximum(squared + extra, 0))
 
         taken = length - length_y
-        here = kernel.profile(squared, parameters)
+        here = graph.profile(squared)
         both = apart(taken * (2 * (along - along_y) + taken * square))
         ahead = apart(length * (2 * along + length * square) - (2 * length) * along_y)
         behind = apart(length_y * (2 * along_y + length_y * square) - (2 * length_y) * along)
     else:
-        here = _evaluate(kernel, x, y, parameters)[None]
-        x, y = (array[None] for array in (x, y))
+        here = _evaluate(graph, x, y)[None]
+        x, y = x[None], y[None]
         rows = steps.reshape((steps.shape[0], *[1] * (x.ndim - 2), steps.shape[1]))
         x_up, y_up = x + length[..., None] * rows, y + length_y[..., None] * rows
-        both = _evaluate(kernel, x_up, y_up, parameters)
-        ahead = _evaluate(kernel, x_up, y, parameters)
-        behind = _evaluate(kernel, x, y_up, parameters)
+        both, ahead = _evaluate(graph, x_up, y_up), _evaluate(graph, x_up, y)
+        behind = _evaluate(graph, x, y_up)
     rising = births_y * both - deaths_y * ahead
     falling = births_y * behind - deaths_y * here
     return births * rising - deaths * falling
 
 
-def _coordinates_first(array: TensorVariable) -> TensorVariable:
+def _coordinates_first(array: Tensor) -> Tensor:
     return pt.moveaxis(array, -1, 0)
 
 
-def _evaluate(
-    kernel: Kernel, x: TensorVariable, y: TensorVariable, parameters: Expressions
-) -> TensorVariable:
-    """Return a general kernel at all pairs of vectors that x and y broadcast to."""
+def _evaluate(graph: Graph, x: Tensor, y: Tensor) -> Tensor:
+    """Return the kernel at all pairs of vectors that x and y broadcast to."""
     a, b = pt.dvector("a"), pt.dvector("b")
-    value = kernel.expression(a, b, parameters)
+    value = graph.kernel.expression(a, b, graph.parameters)
     shape = pt.broadcast_shape(x, y)
-    full = {a: pt.broadcast_to(x, shape), b: pt.broadcast_to(y, shape)}
-    return vectorize_graph(value, full)
+    return vectorize_graph(value, {a: pt.broadcast_to(x, shape), b: pt.broadcast_to(y, shape)})

@@ -1,29 +1,32 @@
-"""Kernels from users' own PyTensor functions."""
+"""Kernels from users' own PyTensor functions, and what the argument `kernel` may be."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.stein.kernels import Expressions, Kernel
+from pymc_ksd.stein.kernels import IMQ, RBF, Kernel, Matern52, Tensor, Tensors
 
-__all__ = ["General", "Radial"]
+#: Kernels that have a name.
+KERNELS: dict[str, type[Kernel]] = {"rbf": RBF, "imq": IMQ, "matern52": Matern52}
 
 
 class _FromFunction(Kernel):
     """A kernel given by a user's function, with named numbers that stay inputs."""
 
+    #: How many arguments of the function are not numbers.
+    _n_arguments: int
+
     def __init__(
         self,
-        function: Callable[..., TensorVariable],
+        function: Callable[..., Tensor],
         *,
-        n_arguments: int,
-        bandwidth: float | None,
-        name: str | None,
-        parameters: dict[str, float],
+        bandwidth: float | None = None,
+        name: str | None = None,
+        **parameters: float,
     ) -> None:
         super().__init__(bandwidth=bandwidth)
         if not callable(function):
@@ -31,7 +34,7 @@ class _FromFunction(Kernel):
         self.function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.parameters = {key: float(value) for key, value in parameters.items()}
-        accepted = list(inspect.signature(function).parameters)[n_arguments:]
+        accepted = list(inspect.signature(function).parameters)[self._n_arguments :]
         self._wants_bandwidth = "bandwidth" in accepted
         if bandwidth is not None and not self._wants_bandwidth:
             raise ValueError(
@@ -54,16 +57,15 @@ class _FromFunction(Kernel):
         first = super().parameter_values(bandwidth) if self._wants_bandwidth else ()
         return (*first, *self.parameters.values())
 
-    def _call(self, arguments: Expressions, parameters: Expressions) -> TensorVariable:
+    def _call(self, arguments: Tensors, parameters: Tensors) -> Tensor:
         names = ["bandwidth"] * self._wants_bandwidth + list(self.parameters)
         value = self.function(*arguments, **dict(zip(names, parameters, strict=True)))
         return pt.as_tensor_variable(value)
 
     def __repr__(self) -> str:
         """Name the kernel's function and its parameters."""
-        inner = [self.name] + [f"{key}={value:g}" for key, value in self.parameters.items()]
-        inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
-        return f"{type(self).__name__}({', '.join(inner)})"
+        numbers = [f"{key}={value:g}" for key, value in self.parameters.items()]
+        return self._named([self.name, *numbers])
 
     @property
     def formula(self) -> str:
@@ -98,19 +100,9 @@ class Radial(_FromFunction):
     Radial(rational_quadratic, alpha=0.8)
     """
 
-    def __init__(
-        self,
-        function: Callable[..., TensorVariable],
-        *,
-        bandwidth: float | None = None,
-        name: str | None = None,
-        **parameters: float,
-    ) -> None:
-        super().__init__(
-            function, n_arguments=1, bandwidth=bandwidth, name=name, parameters=parameters
-        )
+    _n_arguments = 1
 
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+    def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         return self._call([squared_distance], parameters)
 
@@ -144,22 +136,9 @@ class General(_FromFunction):
     """
 
     radial = False
+    _n_arguments = 2
 
-    def __init__(
-        self,
-        function: Callable[..., TensorVariable],
-        *,
-        bandwidth: float | None = None,
-        name: str | None = None,
-        **parameters: float,
-    ) -> None:
-        super().__init__(
-            function, n_arguments=2, bandwidth=bandwidth, name=name, parameters=parameters
-        )
-
-    def expression(
-        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
-    ) -> TensorVariable:
+    def expression(self, x: Tensor, y: Tensor, parameters: Tensors) -> Tensor:
         """Return the scalar ``k(x, y)`` for two vectors."""
         value = self._call([x, y], parameters)
         if value.ndim != 0:
@@ -168,3 +147,48 @@ class General(_FromFunction):
                 f"got {value.ndim} dimension(s)."
             )
         return value
+
+
+def register_kernel(name: str, kernel: type[Kernel]) -> None:
+    """Make a kernel known under a name, for the argument `kernel`.
+
+    Parameters
+    ----------
+    name : str
+        Its name, in lower case.
+    kernel : type of Kernel
+        Its class, which can be called without arguments.
+    """
+    KERNELS[name] = kernel
+
+
+def get_kernel(kernel: str | Kernel | Callable[..., Any]) -> Kernel:
+    """Turn the argument `kernel` of a public function into a :class:`Kernel`.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        A name (``"rbf"``, ``"imq"``, ``"matern52"``), a kernel, or a PyTensor function of two
+        vectors, see :class:`General`.
+
+    Returns
+    -------
+    Kernel
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        return kernel()
+    if isinstance(kernel, str):
+        if kernel.lower() not in KERNELS:
+            raise ValueError(
+                f"`kernel` must be one of {', '.join(map(repr, KERNELS))}, a Kernel or a function "
+                f"of two vectors, got {kernel!r}."
+            )
+        return KERNELS[kernel.lower()]()
+    if callable(kernel):
+        return General(kernel)
+    raise TypeError(
+        f"`kernel` must be a name, a Kernel or a function of two vectors, "
+        f"got {type(kernel).__name__}."
+    )

@@ -12,19 +12,23 @@ Stein kernel, so changing it never compiles anything again.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
 
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
+from pytensor.tensor.variable import TensorVariable as Tensor
 
 from pymc_ksd.options import positive_number
-from pymc_ksd.stein.kernel_display import KernelDisplay
 
-__all__ = ["IMQ", "RBF", "Kernel", "Matern52", "SumKernel"]
+if TYPE_CHECKING:
+    from rich.text import Text
 
-Expressions = Sequence[TensorVariable]
+Tensors = Sequence[Tensor]
+#: A radial kernel and its first two derivatives in the squared distance.
+Derivatives = tuple[Tensor, Tensor, Tensor]
 
 
-class Kernel(KernelDisplay):
+class Kernel:
     """A positive definite base kernel.
 
     Parameters
@@ -58,22 +62,18 @@ class Kernel(KernelDisplay):
         """Return the numbers for the kernel's inputs, given the bandwidth the test has chosen."""
         return (bandwidth if self.bandwidth is None else self.bandwidth,)
 
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+    def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         raise NotImplementedError
 
-    def profile_derivatives(
-        self, squared_distance: TensorVariable, parameters: Expressions
-    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    def profile_derivatives(self, squared_distance: Tensor, parameters: Tensors) -> Derivatives:
         r"""Return :math:`\varphi, \varphi', \varphi''` at an array of squared distances."""
         value = self.profile(squared_distance, parameters)
         first = pt.grad(value.sum(), squared_distance)
         second = pt.grad(first.sum(), squared_distance, disconnected_inputs="ignore")
         return value, first, second
 
-    def expression(
-        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
-    ) -> TensorVariable:
+    def expression(self, x: Tensor, y: Tensor, parameters: Tensors) -> Tensor:
         """Return the scalar ``k(x, y)`` for two vectors."""
         return self.profile(pt.sum((x - y) ** 2), parameters)
 
@@ -91,8 +91,40 @@ class Kernel(KernelDisplay):
 
     def __repr__(self) -> str:
         """Name the kernel and its bandwidth, when fixed."""
-        inner = "" if self.bandwidth is None else f"bandwidth={self.bandwidth:g}"
-        return f"{type(self).__name__}({inner})"
+        return self._named([])
+
+    def _named(self, inner: list[str]) -> str:
+        fixed = [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
+        return f"{type(self).__name__}({', '.join(inner + fixed)})"
+
+    @property
+    def formula(self) -> str:
+        """The kernel as a function of the distance r, or of two points, in one line of text."""
+        return "k(x, y)"
+
+    @property
+    def meaning(self) -> str:
+        """The formula, and what the letters in it stand for."""
+        return ", ".join([self.formula, *self._letters])
+
+    @property
+    def _letters(self) -> tuple[str, ...]:
+        letters = ["r = |x − y|"] if self.radial else []
+        if self.bandwidth is not None:
+            letters.append(f"h = {self.bandwidth:g}")
+        elif self.takes_bandwidth:
+            letters.append("h chosen by the test")
+        return tuple(letters)
+
+    def _repr_html_(self) -> str:
+        """Return the kernel with its formula for a notebook."""
+        return f"<code>{escape(repr(self))}</code> &nbsp; {escape(self.meaning)}"
+
+    def __rich__(self) -> Text:
+        """Return the kernel with its formula for a ``rich`` console."""
+        from rich.text import Text
+
+        return Text.assemble((repr(self), "bold"), "  ", self.meaning)
 
 
 class RBF(Kernel):
@@ -110,20 +142,17 @@ class RBF(Kernel):
     RBF() + 0.5 * IMQ(bandwidth=2)
     """
 
+    formula = "exp(−r² / 2h²)"
+
     def parameter_values(self, bandwidth: float) -> tuple[float, ...]:
         """Return the factor of the squared distance: one product less for every pair."""
         (h,) = super().parameter_values(bandwidth)
         return (-0.5 / h**2,)
 
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+    def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         (factor,) = parameters
         return pt.exp(squared_distance * factor)
-
-    @property
-    def formula(self) -> str:
-        """The kernel as a function of the distance r."""
-        return "exp(−r² / 2h²)"
 
 
 class IMQ(Kernel):
@@ -165,14 +194,12 @@ class IMQ(Kernel):
         values = super().parameter_values(bandwidth)
         return values if self._inverse_root else (*values, self.beta)
 
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+    def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         base = 1 + squared_distance / parameters[0] ** 2
         return 1 / pt.sqrt(base) if self._inverse_root else base ** parameters[1]
 
-    def profile_derivatives(
-        self, squared_distance: TensorVariable, parameters: Expressions
-    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    def profile_derivatives(self, squared_distance: Tensor, parameters: Tensors) -> Derivatives:
         r"""Return :math:`\varphi, \varphi', \varphi''`, by products alone if it is -1/2."""
         value = self.profile(squared_distance, parameters)
         inverse = 1 / parameters[0] ** 2
@@ -184,9 +211,7 @@ class IMQ(Kernel):
 
     def __repr__(self) -> str:
         """Name the kernel, its exponent when unusual, and its bandwidth when fixed."""
-        inner = [] if self._inverse_root else [f"beta={self.beta:g}"]
-        inner += [] if self.bandwidth is None else [f"bandwidth={self.bandwidth:g}"]
-        return f"IMQ({', '.join(inner)})"
+        return self._named([] if self._inverse_root else [f"beta={self.beta:g}"])
 
     @property
     def formula(self) -> str:
@@ -203,29 +228,19 @@ class Matern52(Kernel):
         Fix the bandwidth :math:`h` of this kernel.
     """
 
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
-        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
-        (bandwidth,) = parameters
-        a = pt.sqrt(5 * squared_distance) / bandwidth
-        return (1 + a + a**2 / 3) * pt.exp(-a)
+    formula = "(1 + a + a²/3) exp(−a), a = √5 r/h"
 
-    def profile_derivatives(
-        self, squared_distance: TensorVariable, parameters: Expressions
-    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
+        r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
+        return self.profile_derivatives(squared_distance, parameters)[0]
+
+    def profile_derivatives(self, squared_distance: Tensor, parameters: Tensors) -> Derivatives:
         r"""Return :math:`\varphi, \varphi', \varphi''`; the root has no derivative at zero."""
         (bandwidth,) = parameters
         a = pt.sqrt(5 * squared_distance) / bandwidth
-        decay = pt.exp(-a)
-        inverse = 1 / bandwidth**2
-        value = (1 + a + a**2 / 3) * decay
+        decay, inverse = pt.exp(-a), 1 / bandwidth**2
         first = (-5 / 6 * inverse) * ((1 + a) * decay)
-        second = (25 / 12 * inverse**2) * decay
-        return value, first, second
-
-    @property
-    def formula(self) -> str:
-        """The kernel as a function of the distance r."""
-        return "(1 + a + a²/3) exp(−a), a = √5 r/h"
+        return (1 + a + a**2 / 3) * decay, first, (25 / 12 * inverse**2) * decay
 
 
 class SumKernel(Kernel):
@@ -241,10 +256,8 @@ class SumKernel(Kernel):
         super().__init__()
         flat: list[tuple[float, Kernel]] = []
         for weight, kernel in terms:
-            if isinstance(kernel, SumKernel):
-                flat += [(weight * inner, term) for inner, term in kernel.terms]
-            else:
-                flat.append((weight, kernel))
+            inner = kernel.terms if isinstance(kernel, SumKernel) else [(1.0, kernel)]
+            flat += [(weight * factor, term) for factor, term in inner]
         self.terms: tuple[tuple[float, Kernel], ...] = tuple(flat)
         self.radial = all(kernel.radial for _, kernel in self.terms)
 
@@ -266,26 +279,23 @@ class SumKernel(Kernel):
             for number in (weight, *kernel.parameter_values(bandwidth))
         )
 
-    def split(self, parameters: Expressions) -> list[tuple[TensorVariable, Kernel, Expressions]]:
+    def split(self, parameters: Tensors) -> list[tuple[Tensor, Kernel, Tensors]]:
         """Return weight, kernel and parameters of each term."""
-        rest = list(parameters)
-        parts: list[tuple[TensorVariable, Kernel, Expressions]] = []
+        parts, start = [], 0
         for _, kernel in self.terms:
-            count = len(kernel.parameter_values(1.0))
-            parts.append((rest[0], kernel, rest[1 : 1 + count]))
-            rest = rest[1 + count :]
+            end = start + 1 + len(kernel.parameter_values(1.0))
+            parts.append((parameters[start], kernel, parameters[start + 1 : end]))
+            start = end
         return parts
 
-    def profile(self, squared_distance: TensorVariable, parameters: Expressions) -> TensorVariable:
+    def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
         return sum(
             weight * kernel.profile(squared_distance, inner)
             for weight, kernel, inner in self.split(parameters)
         )
 
-    def profile_derivatives(
-        self, squared_distance: TensorVariable, parameters: Expressions
-    ) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    def profile_derivatives(self, squared_distance: Tensor, parameters: Tensors) -> Derivatives:
         r"""Return :math:`\varphi, \varphi', \varphi''` as the sums of the terms' own."""
         parts = [
             [weight * part for part in kernel.profile_derivatives(squared_distance, inner)]
@@ -294,9 +304,7 @@ class SumKernel(Kernel):
         value, first, second = (sum(order) for order in zip(*parts, strict=True))
         return value, first, second
 
-    def expression(
-        self, x: TensorVariable, y: TensorVariable, parameters: Expressions
-    ) -> TensorVariable:
+    def expression(self, x: Tensor, y: Tensor, parameters: Tensors) -> Tensor:
         """Return the scalar ``k(x, y)`` for two vectors."""
         return sum(
             weight * kernel.expression(x, y, inner)
@@ -305,18 +313,12 @@ class SumKernel(Kernel):
 
     def __repr__(self) -> str:
         """Write the sum out."""
-        return " + ".join(
-            repr(kernel) if weight == 1 else f"{weight:g} * {kernel!r}"
-            for weight, kernel in self.terms
-        )
+        return self._written([repr(kernel) for _, kernel in self.terms], " * ", " + ")
 
     @property
     def formula(self) -> str:
         """The terms' formulas, added up."""
-        return " + ".join(
-            kernel.formula if weight == 1 else f"{weight:g} · {kernel.formula}"
-            for weight, kernel in self.terms
-        )
+        return self._written([kernel.formula for _, kernel in self.terms], " · ", " + ")
 
     @property
     def meaning(self) -> str:
@@ -324,7 +326,8 @@ class SumKernel(Kernel):
         letters = {kernel._letters for _, kernel in self.terms}
         if len(letters) == 1:
             return ", ".join([self.formula, *letters.pop()])
-        return "; plus ".join(
-            kernel.meaning if weight == 1 else f"{weight:g} · {kernel.meaning}"
-            for weight, kernel in self.terms
-        )
+        return self._written([kernel.meaning for _, kernel in self.terms], " · ", "; plus ")
+
+    def _written(self, terms: list[str], times: str, plus: str) -> str:
+        weighted = zip(self.terms, terms, strict=True)
+        return plus.join(text if w == 1 else f"{w:g}{times}{text}" for (w, _), text in weighted)

@@ -23,64 +23,44 @@ the kernel may compare points in other coordinates :math:`z = M y`, M being call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
-from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.stein.kernels import Expressions, Kernel, SumKernel
-from pymc_ksd.stein.operator import BlockGraph, Graphs, SteinOperator
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.scaling import Scaling
-
-__all__ = ["CENTRAL", "Langevin"]
+from pymc_ksd.stein.kernels import Derivatives, Kernel, SumKernel, Tensor, Tensors
+from pymc_ksd.stein.operator import Graph, SteinOperator, Values
+from pymc_ksd.stein.points import Points, Scaling
 
 #: Shares below the central 68 %, below the median, and below the upper end of the 68 %.
 CENTRAL = (0.16, 0.5, 0.84)
+#: What is taken of every point, and for the terms of single coordinates.
+_OF_POINT, _OF_COORDINATE = ("positions", "scores"), ("positions", "standard_scores")
 
 
 class Langevin(SteinOperator):
     """The operator of densities with a gradient: takes the score of every point."""
 
     name = "langevin"
-    terms = ("scores",)
-    coordinate_terms = ("standard_scores",)
-    coordinate_constants = ("mixing",)
     has_machine_code = True
     problem = "have no finite score, so they may lie outside the support of"
 
-    def scaled(self, points: np.ndarray, values: Sequence[np.ndarray], scale: str | None) -> Points:
+    def scaled(self, points: np.ndarray, values: Values, scale: str | None) -> Points:
         """Centre points and scale them and their scores."""
         return self.apply(Scaling.of_points(points, scale), points, values)
 
-    def apply(self, scaling: Scaling, points: np.ndarray, values: Sequence[np.ndarray]) -> Points:
+    def apply(self, scaling: Scaling, points: np.ndarray, values: Values) -> Points:
         """Scale points and their scores in a way that is known already."""
         scores, standard = scaling.scores(values[0])
-        return Points(
-            scaling.positions(points),
-            {"scores": scores},
-            coordinate_terms={"standard_scores": standard},
-            coordinate_constants={"mixing": scaling.mixing},
-        )
+        terms = {"scores": scores, "standard_scores": standard}
+        return Points(scaling.positions(points), terms, {"mixing": scaling.mixing})
 
     def standardised(
-        self,
-        points: np.ndarray,
-        values: Sequence[np.ndarray],
-        centre: np.ndarray,
-        spread: np.ndarray,
+        self, points: np.ndarray, values: Values, centre: np.ndarray, spread: np.ndarray
     ) -> Points:
         """Return points of which each has a centre and a spread of its own."""
-        scores = values[0] * spread
-        return Points(
-            (points - centre) / spread,
-            {"scores": scores},
-            coordinate_terms={"standard_scores": scores},
-            coordinate_constants={"mixing": np.eye(points.shape[1])},
-        )
+        scores, mixing = values[0] * spread, np.eye(points.shape[1])
+        terms = {"scores": scores, "standard_scores": scores}
+        return Points((points - centre) / spread, terms, {"mixing": mixing})
 
     def location_and_spread(self, sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the median, and half the width of the central 68 %, which tails do not move."""
@@ -93,93 +73,44 @@ class Langevin(SteinOperator):
         """Return how many numbers a temporary holds for every pair of points."""
         return 1 if kernel.radial else dim**2
 
-    def pairs(
-        self, kernel: Kernel, first: Graphs, second: Graphs, once: Graphs, parameters: Expressions
-    ) -> TensorVariable:
-        """Return u of n pairs of points, shape (n,)."""
-        x, s, y, t = first["positions"], first["scores"], second["positions"], second["scores"]
-        if not kernel.radial:
-            return _general_stein(kernel, x, s, y, t, parameters).total
+    def pairs(self, graph: Graph) -> Tensor:
+        """Return u of n pairs, a row and a column each, shape (n,)."""
+        (x, s), (y, t) = graph.rows(*_OF_POINT), graph.columns(*_OF_POINT)
+        if not graph.kernel.radial:
+            return _general_stein(_general_derivatives(graph, x, y), s, t)
         difference = x - y
         squared = pt.sum(difference**2, axis=-1)
-        cross = pt.sum(difference * (t - s), axis=-1)
-        derivatives = kernel.profile_derivatives(squared, parameters)
-        return _radial_stein(derivatives, squared, pt.sum(s * t, axis=-1), cross, x.shape[1])
+        cross = pt.sum(difference * (t - s), axis=-1) - x.shape[1]
+        derivatives = graph.profile_derivatives(squared)
+        return _radial_stein(derivatives, squared, pt.sum(s * t, axis=-1), cross)
 
-    def block(
-        self,
-        kernel: Kernel,
-        rows: Graphs,
-        columns: Graphs,
-        once: Graphs,
-        parameters: Expressions,
-        *,
-        coordinates: bool,
-    ) -> BlockGraph:
-        """Return u of all pairs of rows and columns."""
-        x, s, y, t = rows["positions"], rows["scores"], columns["positions"], columns["scores"]
-        terms = _block_stein(kernel, x, s, y, t, parameters)
-        if not coordinates:
-            return BlockGraph(terms.total)
-        own = rows["standard_scores"], columns["standard_scores"], once["mixing"]
-        return BlockGraph(terms.total, terms.coordinate_sums(*own))
+    def block(self, graph: Graph) -> Tensor:
+        """Return u of all pairs of rows and columns, shape (rows, columns)."""
+        (x, s), (y, t) = graph.rows(*_OF_POINT), graph.columns(*_OF_POINT)
+        if not graph.kernel.radial:
+            general = _general_derivatives(graph, x[:, None, :], y[None, :, :])
+            return _general_stein(general, s[:, None, :], t[None, :, :])
+        squared = _squared_distances(x, y)
+        cross = (
+            pt.dot(pt.concatenate([x, s], axis=1), pt.concatenate([t, y], axis=1).T)
+            - pt.sum(x * s, axis=1)[:, None]
+            - pt.sum(y * t, axis=1)[None, :]
+        ) - x.shape[1]
+        derivatives = graph.profile_derivatives(squared)
+        return _radial_stein(derivatives, squared, pt.dot(s, t.T), cross)
 
-    def own_coordinates(
-        self, kernel: Kernel, points: Graphs, once: Graphs, parameters: Expressions
-    ) -> TensorVariable:
-        """Return the sum over points of each coordinate's term in u(x, x), shape (d,)."""
-        x, s, mixing = points["positions"], points["standard_scores"], once["mixing"]
-        if not kernel.radial:
-            terms = _general_stein(kernel, x, s, x, s, parameters)
-            return terms.coordinate_terms(s, s, mixing).sum(axis=0)
-        value, first, _ = kernel.profile_derivatives(pt.zeros((1,)), parameters)
-        metric = pt.sum(mixing**2, axis=0)
-        return value * pt.sum(s**2, axis=0) - 2 * first * x.shape[0] * metric
+    def coordinates(self, graph: Graph) -> Tensor:
+        """Return the sum of each coordinate's term in u over all these pairs, shape (d,).
 
-    def witness(
-        self,
-        kernel: Kernel,
-        points: Graphs,
-        places: TensorVariable,
-        weights: TensorVariable,
-        once: Graphs,
-        parameters: Expressions,
-    ) -> TensorVariable:
-        r"""Return the sum over points of :math:`w (s\, k(x, y) + \nabla_x k(x, y))` at places y."""
-        x, s = points["positions"], points["scores"]
-        value, gradient, _, _ = _full_derivatives(
-            kernel, x[:, None, :], places[None, :, :], parameters
-        )
-        terms = s[:, None, :] * value[:, :, None] + gradient
-        return pt.sum(weights[:, :, None] * terms, axis=0)
-
-
-def _radial_stein(
-    derivatives: tuple[TensorVariable, TensorVariable, TensorVariable],
-    squared: TensorVariable,
-    scores_product: TensorVariable,
-    cross: TensorVariable,
-    dim: TensorVariable,
-) -> TensorVariable:
-    value, first, second = derivatives
-    return value * scores_product + (2 * first) * (cross - dim) - (4 * second) * squared
-
-
-@dataclass(frozen=True)
-class _RadialTerms:
-    """A block of the Stein kernel of a radial kernel, and what its coordinates are made of."""
-
-    total: TensorVariable
-    derivatives: tuple[TensorVariable, TensorVariable, TensorVariable]
-    x: TensorVariable
-    y: TensorVariable
-
-    def coordinate_sums(
-        self, s: TensorVariable, t: TensorVariable, mixing: TensorVariable
-    ) -> TensorVariable:
-        value, first, second = self.derivatives
-        x, y = pt.dot(self.x, mixing), pt.dot(self.y, mixing)
-        metric = pt.sum(mixing**2, axis=0)
+        What it has in common with the block itself is evaluated once, as PyTensor merges graphs.
+        """
+        (x, s), (y, t) = graph.rows(*_OF_COORDINATE), graph.columns(*_OF_COORDINATE)
+        mixing = graph.matrix("mixing")
+        if not graph.kernel.radial:
+            general = _general_derivatives(graph, x[:, None, :], y[None, :, :])
+            return _general_terms(general, s[:, None, :], t[None, :, :], mixing).sum(axis=(0, 1))
+        value, first, second = graph.profile_derivatives(_squared_distances(x, y))
+        x, y, metric = pt.dot(x, mixing), pt.dot(y, mixing), pt.sum(mixing**2, axis=0)
         rows, columns = first.sum(axis=1), first.sum(axis=0)
         cross = (
             pt.sum(x * pt.dot(first, t) + s * pt.dot(first, y), axis=0)
@@ -194,81 +125,61 @@ class _RadialTerms:
         )
         return pt.sum(s * pt.dot(value, t), axis=0) + 2 * cross - 4 * squares
 
+    def own_coordinates(self, graph: Graph) -> Tensor:
+        """Return the sum over rows of each coordinate's term in u(x, x), shape (d,)."""
+        (x, s), mixing = graph.rows(*_OF_COORDINATE), graph.matrix("mixing")
+        if not graph.kernel.radial:
+            return _general_terms(_general_derivatives(graph, x, x), s, s, mixing).sum(axis=0)
+        value, first, _ = graph.profile_derivatives(pt.zeros((1,)))
+        metric = pt.sum(mixing**2, axis=0)
+        return value * pt.sum(s**2, axis=0) - 2 * first * x.shape[0] * metric
 
-def _block_stein(
-    kernel: Kernel,
-    x: TensorVariable,
-    s: TensorVariable,
-    y: TensorVariable,
-    t: TensorVariable,
-    parameters: Expressions,
-) -> _RadialTerms | _GeneralTerms:
-    """Return the Stein kernel of all pairs of rows and columns."""
-    if not kernel.radial:
-        return _general_stein(
-            kernel, x[:, None, :], s[:, None, :], y[None, :, :], t[None, :, :], parameters
-        )
-    squared = pt.sum(x**2, axis=1)[:, None] + pt.sum(y**2, axis=1)[None, :] - 2 * pt.dot(x, y.T)
-    squared = pt.maximum(squared, 0)
-    cross = (
-        pt.dot(pt.concatenate([x, s], axis=1), pt.concatenate([t, y], axis=1).T)
-        - pt.sum(x * s, axis=1)[:, None]
-        - pt.sum(y * t, axis=1)[None, :]
-    )
-    derivatives = kernel.profile_derivatives(squared, parameters)
-    total = _radial_stein(derivatives, squared, pt.dot(s, t.T), cross, x.shape[1])
-    return _RadialTerms(total, derivatives, x, y)
+    def witness(self, graph: Graph) -> Tensor:
+        r"""Return the sum over rows of :math:`w (s\, k(x, y) + \nabla_x k(x, y))` at places y."""
+        (x, s), places = graph.rows(*_OF_POINT), graph.matrix("places")
+        value, gradient, *_ = _general_derivatives(graph, x[:, None, :], places[None, :, :])
+        terms = s[:, None, :] * value[:, :, None] + gradient
+        return pt.sum(graph.matrix("weights")[:, :, None] * terms, axis=0)
 
 
-@dataclass(frozen=True)
-class _GeneralTerms:
-    """The Stein kernel of a general kernel, from the kernel and its derivatives at every pair."""
-
-    total: TensorVariable
-    value: TensorVariable
-    gradient_x: TensorVariable
-    gradient_y: TensorVariable
-    mixed: TensorVariable
-
-    def coordinate_terms(
-        self, s: TensorVariable, t: TensorVariable, mixing: TensorVariable
-    ) -> TensorVariable:
-        mixed = pt.sum(mixing * pt.dot(self.mixed, mixing), axis=-2)
-        return (
-            s * t * self.value[..., None]
-            + s * pt.dot(self.gradient_y, mixing)
-            + t * pt.dot(self.gradient_x, mixing)
-            + mixed
-        )
-
-    def coordinate_sums(
-        self, s: TensorVariable, t: TensorVariable, mixing: TensorVariable
-    ) -> TensorVariable:
-        return self.coordinate_terms(s[:, None, :], t[None, :, :], mixing).sum(axis=(0, 1))
+def _squared_distances(x: Tensor, y: Tensor) -> Tensor:
+    norms = pt.sum(x**2, axis=1)[:, None] + pt.sum(y**2, axis=1)[None, :]
+    return pt.maximum(norms - 2 * pt.dot(x, y.T), 0)
 
 
-def _general_stein(
-    kernel: Kernel,
-    x: TensorVariable,
-    s: TensorVariable,
-    y: TensorVariable,
-    t: TensorVariable,
-    parameters: Expressions,
-) -> _GeneralTerms:
-    """Differentiate the kernel of two vectors in full, for all pairs that x and y broadcast to."""
-    value, gradient_x, gradient_y, mixed = _full_derivatives(kernel, x, y, parameters)
-    total = (
+def _radial_stein(
+    derivatives: Derivatives, squared: Tensor, scores_product: Tensor, cross: Tensor
+) -> Tensor:
+    value, first, second = derivatives
+    return value * scores_product + (2 * first) * cross - (4 * second) * squared
+
+
+def _general_stein(derivatives: Tensors, s: Tensor, t: Tensor) -> Tensor:
+    value, gradient_x, gradient_y, mixed = derivatives
+    return (
         value * pt.sum(s * t, axis=-1)
         + pt.sum(s * gradient_y + t * gradient_x, axis=-1)
         + pt.diagonal(mixed, axis1=-2, axis2=-1).sum(axis=-1)
     )
-    return _GeneralTerms(total, value, gradient_x, gradient_y, mixed)
 
 
-def _full_derivatives(
-    kernel: Kernel, x: TensorVariable, y: TensorVariable, parameters: Expressions
-) -> list[TensorVariable]:
+def _general_terms(derivatives: Tensors, s: Tensor, t: Tensor, mixing: Tensor) -> Tensor:
+    """Return each coordinate's term at every pair."""
+    value, gradient_x, gradient_y, mixed = derivatives
+    return (
+        s * t * value[..., None]
+        + s * pt.dot(gradient_y, mixing)
+        + t * pt.dot(gradient_x, mixing)
+        + pt.sum(mixing * pt.dot(mixed, mixing), axis=-2)
+    )
+
+
+def _general_derivatives(graph: Graph, x: Tensor, y: Tensor) -> list[Tensor]:
     """Return the kernel, its two gradients and its mixed second derivatives at every pair."""
+    return _full_derivatives(graph.kernel, x, y, graph.parameters)
+
+
+def _full_derivatives(kernel: Kernel, x: Tensor, y: Tensor, parameters: Tensors) -> list[Tensor]:
     if isinstance(kernel, SumKernel):
         terms = [
             [weight * part for part in _full_derivatives(term, x, y, inner)]
@@ -281,15 +192,13 @@ def _full_derivatives(
         value, first, second = kernel.profile_derivatives(squared, parameters)
         pull = 2 * first[..., None] * difference
         outer = difference[..., :, None] * difference[..., None, :]
-        mixed = -2 * first[..., None, None] * pt.eye(x.shape[-1]) - 4 * (
-            second[..., None, None] * outer
-        )
-        return [value, pull, -pull, mixed]
+        first, second = first[..., None, None], second[..., None, None]
+        return [value, pull, -pull, -2 * first * pt.eye(x.shape[-1]) - 4 * (second * outer)]
     a, b, direction = pt.dvector("a"), pt.dvector("b"), pt.dvector("direction")
     value = kernel.expression(a, b, parameters)
     gradient_a, gradient_b = pt.grad(value, [a, b], disconnected_inputs="ignore")
     row = pt.grad(pt.dot(gradient_a, direction), b, disconnected_inputs="ignore")
     mixed = vectorize_graph(row, {direction: pt.eye(x.shape[-1])})
     shape = pt.broadcast_shape(x, y)
-    full_x, full_y = pt.broadcast_to(x, shape), pt.broadcast_to(y, shape)
-    return vectorize_graph([value, gradient_a, gradient_b, mixed], {a: full_x, b: full_y})
+    full = {a: pt.broadcast_to(x, shape), b: pt.broadcast_to(y, shape)}
+    return vectorize_graph([value, gradient_a, gradient_b, mixed], full)

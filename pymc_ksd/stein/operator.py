@@ -2,54 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from pytensor.tensor.variable import TensorVariable
+import pytensor.tensor as pt
 
-from pymc_ksd.stein.kernels import Expressions, Kernel
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.scaling import Scaling
+from pymc_ksd.stein.kernels import Derivatives, Kernel, Tensor
+from pymc_ksd.stein.points import Points, Scaling
 
-__all__ = ["BlockGraph", "Graphs", "SteinOperator"]
-
-#: Arrays of a function's inputs by their names, see :class:`pymc_ksd.stein.points.Points`.
-Graphs = Mapping[str, TensorVariable]
+#: What a density says of n points: scores, or rates of steps up and down, of shape (n, d) each.
+Values = Sequence[np.ndarray]
 
 
-@dataclass(frozen=True)
-class BlockGraph:
-    """The Stein kernel of a block of pairs.
+class Graph:
+    """A function that is being written: its kernel, and inputs that are made when first asked for.
 
     Attributes
     ----------
-    total : TensorVariable of shape (rows, columns)
-        The Stein kernel u.
-    coordinates : TensorVariable of shape (d,), optional
-        The sum over the block of each coordinate's term, where it was asked for.
+    kernel : Kernel
+        The base kernel.
+    parameters : list of TensorVariable
+        The numbers on which it depends.
+    inputs : dict of str to TensorVariable
+        The arrays that were asked for, see :meth:`pymc_ksd.stein.points.Points.arrays`.
     """
 
-    total: TensorVariable
-    coordinates: TensorVariable | None = None
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        count = len(kernel.parameter_values(1.0))
+        self.parameters = [pt.dscalar(f"parameter_{index}") for index in range(count)]
+        self.inputs: dict[str, Tensor] = {}
+
+    def matrix(self, name: str) -> Tensor:
+        """Return the input with this name, a matrix."""
+        return self.inputs.setdefault(name, pt.dmatrix(name))
+
+    def vector(self, name: str) -> Tensor:
+        """Return the input with this name, a vector."""
+        return self.inputs.setdefault(name, pt.dvector(name))
+
+    def rows(self, *names: str) -> list[Tensor]:
+        """Return inputs that belong to the points of the rows."""
+        return [self.matrix(f"row.{name}") for name in names]
+
+    def columns(self, *names: str) -> list[Tensor]:
+        """Return inputs that belong to the points of the columns."""
+        return [self.matrix(f"column.{name}") for name in names]
+
+    def profile(self, squared_distance: Tensor) -> Tensor:
+        """Return a radial kernel at squared distances."""
+        return self.kernel.profile(squared_distance, self.parameters)
+
+    def profile_derivatives(self, squared_distance: Tensor) -> Derivatives:
+        """Return a radial kernel and its first two derivatives at squared distances."""
+        return self.kernel.profile_derivatives(squared_distance, self.parameters)
 
 
 class SteinOperator:
     """How a density enters a Stein kernel.
 
-    A subclass says what it takes of every point and writes the Stein kernel as graphs of that;
-    :class:`pymc_ksd.stein.stein_kernel.SteinKernel` compiles them. It is registered in
-    :mod:`pymc_ksd.stein.operators` under its name, which densities refer to.
+    A subclass brings points and what it takes of them to scale, and writes the Stein kernel as
+    graphs of the arrays in its :class:`pymc_ksd.stein.points.Points`;
+    :class:`pymc_ksd.stein.stein_kernel.SteinKernel` compiles them. It is found in
+    :data:`pymc_ksd.stein.stein_kernel.OPERATORS` under its name, which densities refer to.
     """
 
     #: What densities call it.
     name: str = ""
-    #: What it takes of every point besides its position, and what it takes once.
-    terms: tuple[str, ...] = ()
-    constants: tuple[str, ...] = ()
-    #: What single coordinates' terms take of every point in addition, and once.
-    coordinate_terms: tuple[str, ...] = ()
-    coordinate_constants: tuple[str, ...] = ()
     #: Whether there is machine code for radial kernels, see :mod:`pymc_ksd.engine.machine_code`.
     has_machine_code: bool = False
     #: Whether points that are all the same can be tested, by nulls that simulate others.
@@ -57,14 +76,14 @@ class SteinOperator:
     #: What is wrong with points at which its terms are not finite; a variable's name follows.
     problem: str = "lie outside the support of"
 
-    def unusable(self, values: Sequence[np.ndarray]) -> np.ndarray:
+    def unusable(self, values: Values) -> np.ndarray:
         """Tell at which points and coordinates a density's values cannot be used."""
         return np.logical_or.reduce([~np.isfinite(value) for value in values])
 
-    def check_values(self, values: Sequence[np.ndarray], names: Sequence[str]) -> None:
+    def check_values(self, values: Values, names: Sequence[str]) -> None:
         """Refuse values of a density over these variables of which nothing can be learnt."""
 
-    def scaled(self, points: np.ndarray, values: Sequence[np.ndarray], scale: str | None) -> Points:
+    def scaled(self, points: np.ndarray, values: Values, scale: str | None) -> Points:
         """Bring points and a density's values there to the coordinates that a kernel compares.
 
         Parameters
@@ -83,16 +102,12 @@ class SteinOperator:
         """
         raise NotImplementedError
 
-    def apply(self, scaling: Scaling, points: np.ndarray, values: Sequence[np.ndarray]) -> Points:
+    def apply(self, scaling: Scaling, points: np.ndarray, values: Values) -> Points:
         """Scale points in a way that is known already, as for a part of many draws."""
         raise NotImplementedError
 
     def standardised(
-        self,
-        points: np.ndarray,
-        values: Sequence[np.ndarray],
-        centre: np.ndarray,
-        spread: np.ndarray,
+        self, points: np.ndarray, values: Values, centre: np.ndarray, spread: np.ndarray
     ) -> Points:
         """Return points of which each has a centre and a spread of its own."""
         raise NotImplementedError
@@ -105,39 +120,26 @@ class SteinOperator:
         """Return how many numbers a temporary holds for every pair of points."""
         raise NotImplementedError
 
-    def pairs(
-        self, kernel: Kernel, first: Graphs, second: Graphs, once: Graphs, parameters: Expressions
-    ) -> TensorVariable:
-        """Return u of n pairs of points, shape (n,)."""
+    def pairs(self, graph: Graph) -> Tensor:
+        """Return u of n pairs, a row and a column each, shape (n,)."""
         raise NotImplementedError
 
-    def block(
-        self,
-        kernel: Kernel,
-        rows: Graphs,
-        columns: Graphs,
-        once: Graphs,
-        parameters: Expressions,
-        *,
-        coordinates: bool,
-    ) -> BlockGraph:
-        """Return u of all pairs of rows and columns."""
+    def block(self, graph: Graph) -> Tensor:
+        """Return u of all pairs of rows and columns, shape (rows, columns)."""
         raise NotImplementedError
 
-    def own_coordinates(
-        self, kernel: Kernel, points: Graphs, once: Graphs, parameters: Expressions
-    ) -> TensorVariable:
-        """Return the sum over points of each coordinate's term in u(x, x), shape (d,)."""
+    def coordinates(self, graph: Graph) -> Tensor:
+        """Return the sum of each coordinate's term in u over all these pairs, shape (d,)."""
         raise NotImplementedError
 
-    def witness(
-        self,
-        kernel: Kernel,
-        points: Graphs,
-        places: TensorVariable,
-        weights: TensorVariable,
-        once: Graphs,
-        parameters: Expressions,
-    ) -> TensorVariable:
-        """Return the operator applied to k(·, place), summed over weighted points."""
+    def own_coordinates(self, graph: Graph) -> Tensor:
+        """Return the sum over rows of each coordinate's term in u(x, x), shape (d,)."""
+        raise NotImplementedError
+
+    def witness(self, graph: Graph) -> Tensor:
+        """Return the operator applied to k(·, place), summed over rows with weights.
+
+        Places and weights are the inputs ``places``, shape (places, d), and ``weights``, shape
+        (rows, places).
+        """
         raise NotImplementedError

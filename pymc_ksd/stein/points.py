@@ -1,13 +1,23 @@
-"""Points in the coordinates that a kernel compares, with what a Stein operator takes of them."""
+r"""Points in the coordinates in which a kernel compares them, and how they are brought there.
+
+Points are centred before any distance is formed: distances come from matrix products, which would
+otherwise lose the digits that a common offset takes up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Points"]
+#: What the argument `scale` may be.
+SCALES = (None, "std", "cov")
+#: Below this many points per coordinate a sample covariance is pulled towards its diagonal.
+_POINTS_PER_COORDINATE = 10
+#: Smallest admitted eigenvalue of a correlation matrix, relative to the largest.
+_EIGENVALUE_FLOOR = 1e-10
 
 
 @dataclass(frozen=True)
@@ -22,17 +32,11 @@ class Points:
         What the Stein operator takes of every point: scores, or rates of steps.
     constants : mapping of str to ndarray
         What it takes once.
-    coordinate_terms : mapping of str to ndarray of shape (n, d)
-        What single coordinates' terms take of every point in addition.
-    coordinate_constants : mapping of str to ndarray
-        What they take once.
     """
 
     positions: np.ndarray
     terms: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
-    coordinate_terms: Mapping[str, np.ndarray] = field(default_factory=dict)
-    coordinate_constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def n_points(self) -> int:
@@ -44,17 +48,114 @@ class Points:
         """The number of coordinates."""
         return int(self.positions.shape[1])
 
-    def part(self, side: str, rows: slice, *, coordinates: bool = False) -> dict[str, np.ndarray]:
-        """Return what a function takes of some points, by the names of one of its sides."""
-        arrays = {"positions": self.positions, **self.terms}
-        if coordinates:
-            arrays |= self.coordinate_terms
-        return {f"{side}.{name}": array[rows] for name, array in arrays.items()}
+    def arrays(self, **sides: slice) -> dict[str, np.ndarray]:
+        """Return what functions take, by name: of some points on every side, and once.
 
-    def once(self, *, coordinates: bool = False) -> dict[str, np.ndarray]:
-        """Return what a function takes once."""
-        return {**self.constants, **(self.coordinate_constants if coordinates else {})}
+        Sides are ``row`` and ``column``; an array of the rows is called ``row.scores``.
+        """
+        arrays = dict(self.constants)
+        for side, rows in sides.items():
+            arrays[f"{side}.positions"] = self.positions[rows]
+            arrays |= {f"{side}.{name}": term[rows] for name, term in self.terms.items()}
+        return arrays
 
     def stretches(self, multiple: int) -> Iterator[Points]:
         """Give all points at once; streams of draws give some at a time."""
         yield self
+
+
+def check_scale(scale: Any) -> None:
+    """Refuse what is no way to scale points."""
+    if scale not in SCALES:
+        raise ValueError(f"`scale` must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How points are centred and scaled.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+        What is taken away.
+    deviations : ndarray of shape (d,), optional
+        Standard deviations to divide by.
+    factor : ndarray of shape (d, d), optional
+        Cholesky factor L of the correlation matrix, to whiten by.
+    """
+
+    centre: np.ndarray
+    deviations: np.ndarray | None = None
+    factor: np.ndarray | None = None
+
+    @classmethod
+    def of_points(cls, points: np.ndarray, scale: str | None) -> Scaling:
+        """Return the scaling of points by nothing, their standard deviations or covariance."""
+        check_scale(scale)
+        n, dim = points.shape
+        # The median, because a single point far off would drag the mean, and the digits, with it.
+        centre = np.median(points, axis=0)
+        covariance = np.empty((dim, dim))
+        if scale == "cov":
+            covariance = np.atleast_2d(np.cov(points - centre, rowvar=False))
+        elif scale == "std":
+            covariance = np.diag(np.var(points - centre, axis=0, ddof=1))
+        return cls.of_moments(centre, covariance, n, scale)
+
+    @classmethod
+    def of_moments(
+        cls, centre: np.ndarray, covariance: np.ndarray, n: int, scale: str | None
+    ) -> Scaling:
+        """Return the scaling for n points of a given covariance."""
+        if scale is None:
+            return cls(centre)
+        deviations = np.sqrt(np.diag(covariance))
+        if not deviations.all():
+            raise ValueError(
+                f"`scale` {scale!r} divides by the spread of every coordinate, but "
+                f"{np.count_nonzero(deviations == 0)} coordinate(s) do not vary, first at position "
+                f"{int(np.argmin(deviations))}."
+            )
+        if scale == "std" or len(centre) == 1:
+            return cls(centre, deviations)
+        correlation = covariance / np.outer(deviations, deviations)
+        return cls(centre, deviations, _correlation_factor(correlation, n))
+
+    @property
+    def mixing(self) -> np.ndarray:
+        """The matrix M with z = M y, y being single coordinates in their own units."""
+        dim = len(self.centre)
+        if self.factor is None:
+            return np.eye(dim)
+        from scipy.linalg import solve_triangular  # slow to import
+
+        mixing: np.ndarray = solve_triangular(self.factor, np.eye(dim), lower=True)
+        return mixing
+
+    def positions(self, points: np.ndarray) -> np.ndarray:
+        """Return points in the coordinates that a kernel compares."""
+        standard: np.ndarray = points - self.centre
+        if self.deviations is not None:
+            standard /= self.deviations
+        if self.factor is None:
+            return standard
+        return np.ascontiguousarray(standard @ self.mixing.T)
+
+    def scores(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scores in these coordinates, and those of single coordinates in their units."""
+        standard = scores if self.deviations is None else scores * self.deviations
+        return (standard if self.factor is None else standard @ self.factor), standard
+
+
+def _correlation_factor(correlation: np.ndarray, n: int) -> np.ndarray:
+    """Return the Cholesky factor of n points' correlations, regularised where it has to be."""
+    dim = len(correlation)
+    if n < _POINTS_PER_COORDINATE * dim:
+        weight = dim / (n + dim)
+        correlation = (1 - weight) * correlation + weight * np.eye(dim)
+    values, vectors = np.linalg.eigh(correlation)
+    floor = _EIGENVALUE_FLOOR * values[-1]
+    if values[0] < floor:
+        correlation = (vectors * np.maximum(values, floor)) @ vectors.T
+    factor: np.ndarray = np.linalg.cholesky(correlation)
+    return factor

@@ -16,6 +16,7 @@ from pymc_ksd import compilation
 from pymc_ksd.diagnostics.predictive.comparisons import find_comparisons
 from pymc_ksd.diagnostics.predictive.residuals import residuals_given
 from pymc_ksd.engine.conditional import evaluate_conditional
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import fitted_density
 from pymc_ksd.samples.posterior import given_values
 from pymc_ksd.stein.kernels import IMQ, RBF
@@ -72,7 +73,7 @@ def test_statistic_of_a_regression_is_the_double_loop(kernel, slow):
         members(kernel, 1.3),
         samples_of_data(density, residuals),
         [None, covariates, changing],
-        block_size=17,
+        Effort(17),
     )
     assert sums.shape == (3, 1, 3)
     expected_rows = np.zeros((60, 3))
@@ -108,7 +109,7 @@ def test_statistic_of_counts_is_the_operator_written_out():
         members(RBF(), 0.9, operator=BIRTH_DEATH),
         samples_of_data(density, residuals),
         [None],
-        block_size=23,
+        Effort(23),
     )
     for index, (slope,) in enumerate(given):
         centre, spread = residuals[index].centre[:, 0], residuals[index].spread[:, 0]

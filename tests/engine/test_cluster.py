@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 
 import numpy as np
 import pymc as pm
@@ -16,11 +17,11 @@ import xarray as xr
 from numeric import LANGEVIN, members
 
 from pymc_ksd import RBF, General, Score, ksd, ksd_ppc, ksd_test
-from pymc_ksd.engine.cluster import _added, _block_numbers, _blocks, _totals
+from pymc_ksd.engine.cluster import _added, _totals
 from pymc_ksd.engine.conditional import _ConditionalWork, evaluate_conditional
-from pymc_ksd.engine.pair_work import PairWork, Totals
-from pymc_ksd.engine.pairs import evaluate_all_pairs
+from pymc_ksd.engine.pairs import PairWork, evaluate_all_pairs
 from pymc_ksd.engine.schedule import upper_triangle
+from pymc_ksd.engine.walk import Effort
 
 distributed = pytest.importorskip("distributed")
 
@@ -43,9 +44,18 @@ def cluster(n_workers):
     )
 
 
-def test_tasks_cover_every_block_once():
-    numbers = np.array(list(_block_numbers(103, 10)))
-    assert _blocks(103, 10, numbers) == list(upper_triangle(103, 10))
+def parts_of(n, size, count):
+    """Blocks, dealt out to several tasks."""
+    blocks = list(upper_triangle(n, size))
+    return [blocks[start::count] for start in range(count)]
+
+
+def test_tasks_cover_every_pair_once():
+    times = np.zeros((103, 103))
+    for part in parts_of(103, 10, 4):
+        for block in part:
+            times[block] += 1
+    np.testing.assert_array_equal(np.triu(times), np.triu(np.ones((103, 103))))
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -56,25 +66,24 @@ def test_sums_of_parts_add_up(rng, fused, monkeypatch):
     weights = rng.integers(-1, 3, size=(7, 60)).astype(np.int8)
     groups = np.arange(60.0) % 4
     work = PairWork(members(RBF(), 1.0, 2.0), points, weights, True, groups)
-    numbers = np.array(list(_block_numbers(60, 17)))
-    parts = [_totals(work, 17, part) for part in np.array_split(numbers, 4)]
-    before = parts[0].quadratic.copy()
+    parts = [_totals(work, part) for part in parts_of(60, 17, 4)]
+    before = deepcopy(parts[0])
     together = _added(parts)
-    np.testing.assert_array_equal(parts[0].quadratic, before)  # results may be needed again
+    for name, values in before.sums.items():
+        np.testing.assert_array_equal(parts[0].sums[name], values)  # may be needed again
     whole = evaluate_all_pairs(
         work.members,
         points,
+        Effort(block_size=17),
         weights=weights,
         coordinates=True,
         groups=groups,
-        block_size=17,
     )
     own = whole.diagonal.sum(axis=1)
-    np.testing.assert_allclose(together.u - own, whole.off_diagonal, rtol=1e-10)
-    np.testing.assert_allclose(together.quadratic, whole.quadratic, rtol=1e-10)
-    np.testing.assert_allclose(together.coordinates, whole.coordinates, rtol=1e-10)
-    np.testing.assert_allclose(together.all_earlier(), whole.earlier, rtol=1e-10, atol=1e-12)
-    assert isinstance(together, Totals)
+    np.testing.assert_allclose(together.sums["u"] - own, whole.off_diagonal, rtol=1e-10)
+    np.testing.assert_allclose(together.sums["quadratic"], whole.quadratic, rtol=1e-10)
+    np.testing.assert_allclose(together.sums["coordinates"], whole.coordinates, rtol=1e-10)
+    np.testing.assert_allclose(together.of_points(), whole.earlier, rtol=1e-10, atol=1e-12)
 
 
 def test_sums_of_parts_with_covariates_add_up(rng):
@@ -86,11 +95,10 @@ def test_sums_of_parts_with_covariates_add_up(rng):
     covariates = [None, rng.normal(size=(60, 1)), [rng.normal(size=(60, 1)) for _ in samples]]
     chosen = members(RBF(), 1.0, 2.0)
     work = _ConditionalWork(chosen, samples, covariates)
-    numbers = np.array(list(_block_numbers(60, 17)))
-    together = _added([_totals(work, 17, part) for part in np.array_split(numbers, 4)])
-    sums, rows = evaluate_conditional(chosen, samples, covariates, block_size=23)
-    np.testing.assert_allclose(together.sums, sums, rtol=1e-10)
-    np.testing.assert_allclose(together.rows, rows, rtol=1e-9, atol=1e-11)
+    together = _added([_totals(work, part) for part in parts_of(60, 17, 4)])
+    sums, rows = evaluate_conditional(chosen, samples, covariates, Effort(23))
+    np.testing.assert_allclose(together.sums["u"], sums, rtol=1e-10)
+    np.testing.assert_allclose(together.of_points(), rows, rtol=1e-9, atol=1e-11)
 
 
 def test_threads_leave_the_process_as_they_found_it(rng):
@@ -108,13 +116,12 @@ def test_threads_leave_the_process_as_they_found_it(rng):
 
     points = LANGEVIN.scaled(rng.normal(size=(60, 2)), [rng.normal(size=(60, 2))], None)
     work = PairWork(members(General(gaussian), 1.0), points)
-    numbers = np.array(list(_block_numbers(60, 11)))
     before = blas_threads(), pytensor.config.cxx
     with ThreadPoolExecutor(4) as pool:
-        parts = list(pool.map(lambda part: _totals(work, 11, part), np.array_split(numbers, 8)))
+        parts = list(pool.map(lambda part: _totals(work, part), parts_of(60, 11, 8)))
     assert (blas_threads(), pytensor.config.cxx) == before
-    expected = _totals(work, 60, np.array([[0, 0]]))
-    np.testing.assert_allclose(_added(parts).u, expected.u, rtol=1e-10)
+    expected = _totals(work, list(upper_triangle(60, 60)))
+    np.testing.assert_allclose(_added(parts).sums["u"], expected.sums["u"], rtol=1e-10)
 
 
 def test_client_must_be_one(rng):

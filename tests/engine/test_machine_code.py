@@ -14,9 +14,9 @@ from scipy import stats
 
 from pymc_ksd import IMQ, RBF, Matern52, Radial, Score, ksd_test
 from pymc_ksd.engine.conditional import evaluate_conditional
-from pymc_ksd.engine.functions import Functions
+from pymc_ksd.engine.functions import BlockFunctions
 from pymc_ksd.engine.machine_code import _loops_module, profile_source
-from pymc_ksd.stein.stein_kernel import SteinKernel, Wanted
+from pymc_ksd.stein.stein_kernel import Member, SteinKernel, Wanted
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_kernel_with_other_operations_keeps_its_graph(rng, machine_code):
         (RBF(), {"mode": "FAST_COMPILE"}, False),
     ):
         stein = SteinKernel(LANGEVIN, kernel, options)
-        assert Functions.of(stein, Wanted(), 1).fused == fused
+        assert BlockFunctions([Member("", stein, 1.0)], Wanted(), 1).fused == fused
 
 
 def several_scales(squared_distance):

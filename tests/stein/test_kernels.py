@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pymc_ksd import IMQ, RBF, General, Kernel, Matern52, Radial
 from pymc_ksd.compilation import compile_function
-from pymc_ksd.stein.named_kernels import get_kernel
+from pymc_ksd.stein.custom_kernels import get_kernel
 
 
 def rational_quadratic(squared_distance, bandwidth, alpha):

@@ -3,7 +3,7 @@ import pytest
 
 from pymc_ksd import RBF
 from pymc_ksd.stein.bandwidths import check_bandwidth, median_distance
-from pymc_ksd.stein.operators import OPERATORS
+from pymc_ksd.stein.stein_kernel import OPERATORS
 
 
 def scale_points(points, scores, scale):

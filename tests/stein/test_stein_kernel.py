@@ -115,7 +115,7 @@ def test_coordinates_of_whitened_points(rng, name, route):
     points = LANGEVIN.scaled(x, [s], "cov")
     y = (x - np.median(x, axis=0)) / x.std(0, ddof=1)
     t = s * x.std(0, ddof=1)
-    h, mixing = 1.3, points.coordinate_constants["mixing"]
+    h, mixing = 1.3, points.constants["mixing"]
     np.testing.assert_allclose(points.positions, y @ mixing.T, atol=1e-12)
     expected = np.zeros(3)
     for i in range(12):

@@ -34,6 +34,7 @@ from pymc_ksd.diagnostics.results import (
 )
 from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import FittedDensity, fitted_density, observed_variables
 from pymc_ksd.options import (
@@ -47,15 +48,13 @@ from pymc_ksd.options import (
 from pymc_ksd.samples.covariates import Column
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.samples.posterior import Given, given_values
-from pymc_ksd.stats.null import fewest_replicates, monte_carlo_p_value
+from pymc_ksd.stats.nulls import fewest_replicates, monte_carlo_p_value
 from pymc_ksd.stats.panel import Panel
-from pymc_ksd.stats.statistic import Effort
 from pymc_ksd.stein.bandwidths import check_bandwidth, choose_bandwidths
+from pymc_ksd.stein.custom_kernels import get_kernel
 from pymc_ksd.stein.kernels import Kernel
-from pymc_ksd.stein.named_kernels import get_kernel
-from pymc_ksd.stein.operators import OPERATORS
 from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.stein_kernel import SteinKernel
+from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
 
 __all__ = ["ksd_ppc"]
 
@@ -326,9 +325,7 @@ def _compare(
                 comparison.in_bandwidths_at(batch, median_rng) if comparison.changes else same
                 for comparison, same in zip(comparisons, fixed, strict=True)
             ],
-            block_size=effort.block_size,
-            progressbar=effort.progressbar,
-            client=effort.client,
+            effort,
         )
         compared.sums.append(compared.panel.joined(sums))
         compared.rows += compared.panel.joined(rows)

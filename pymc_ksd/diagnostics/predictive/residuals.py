@@ -20,8 +20,8 @@ from pymc_ksd.models.observed.functions import draws_in_a_loop
 from pymc_ksd.models.target import first_line
 from pymc_ksd.samples.posterior import Given
 from pymc_ksd.stein.langevin import CENTRAL
-from pymc_ksd.stein.operators import OPERATORS
 from pymc_ksd.stein.points import Points
+from pymc_ksd.stein.stein_kernel import OPERATORS
 
 __all__ = ["Residuals", "residuals_given"]
 
