@@ -24,22 +24,9 @@ from pymc_ksd.report.document import Report
 from pymc_ksd.report.explanations import Explanation, Finding, explain
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.null import Null
-from pymc_ksd.stats.nulls import (
-    Multinomial,
-    Normal,
-    Parametric,
-    Rademacher,
-    Wild,
-    register_null,
-)
+from pymc_ksd.stats.nulls import Multinomial, Normal, Parametric, Rademacher, Wild, register_null
 from pymc_ksd.stats.statistic import Statistic
-from pymc_ksd.stats.statistics import (
-    Block,
-    Linear,
-    UStatistic,
-    VStatistic,
-    register_statistic,
-)
+from pymc_ksd.stats.statistics import Block, Linear, UStatistic, VStatistic, register_statistic
 from pymc_ksd.stein.custom_kernels import General, Radial
 from pymc_ksd.stein.kernels import IMQ, RBF, Kernel, Matern52, SumKernel
 from pymc_ksd.stein.named_kernels import register_kernel

@@ -32,19 +32,6 @@ from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.rewriting.ofg import inline_ofg_node
 
-__all__ = [
-    "EVERYBODY",
-    "FUNCTIONS_LOCK",
-    "built_once",
-    "compile_function",
-    "compile_key",
-    "inline_inner_graphs",
-    "interpreted_mode",
-    "kept",
-    "one_at_a_time",
-    "without_compiler",
-]
-
 Record = TypeVar("Record")
 
 #: Held while functions are built, and while those run that all callers share.

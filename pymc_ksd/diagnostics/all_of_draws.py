@@ -21,8 +21,6 @@ from pymc_ksd.stats.statistic import Effort
 from pymc_ksd.stats.statistics import VStatistic
 from pymc_ksd.stats.test import Plan
 
-__all__ = ["DrawsResults", "diagnose_draws"]
-
 
 @dataclass(frozen=True)
 class DrawsResults:

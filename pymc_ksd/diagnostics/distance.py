@@ -16,8 +16,6 @@ from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.stats.statistics import VStatistic
 from pymc_ksd.stein.kernels import Kernel
 
-__all__ = ["distance_result", "ksd"]
-
 
 def ksd(
     model: pm.Model | Score | None = None,

@@ -14,8 +14,6 @@ from pymc_ksd.diagnostics.measured import Measured, measure
 from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.stein.kernels import Kernel
 
-__all__ = ["evolution_result", "ksd_evolution"]
-
 #: Steps of an evolution curve.
 _STEPS = 100
 

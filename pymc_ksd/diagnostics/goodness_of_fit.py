@@ -24,8 +24,6 @@ from pymc_ksd.stats.statistics import Block, get_statistic
 from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 
-__all__ = ["REPLICATES", "ksd_test", "result_of_test", "run_prepared"]
-
 #: Replicates of the null, and where each is scored under all draws of a posterior.
 REPLICATES, _SLOW_REPLICATES = 1_000, 199
 

@@ -19,8 +19,6 @@ from pymc_ksd.stats.statistic import Effort
 from pymc_ksd.stats.statistics import VStatistic
 from pymc_ksd.stein.kernels import Kernel
 
-__all__ = ["Measured", "measure"]
-
 
 @dataclass(frozen=True)
 class Measured:

@@ -33,8 +33,6 @@ from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.scaling import check_scale
 from pymc_ksd.stein.stein_kernel import SteinKernel
 
-__all__ = ["Comparing", "Prepared", "check_circular", "comparing", "predictive", "prepare"]
-
 #: Points that are scored before progress is shown, and numbers that are simulated at a time.
 _SCORED_TOGETHER, _SIMULATED_NUMBERS = 2_000, 100_000
 #: Draws of a posterior that new data are held against, and fewer than which are too few.

@@ -19,16 +19,6 @@ from pymc_ksd.models.target import Variable
 from pymc_ksd.stats.statistics import VStatistic
 from pymc_ksd.stats.test import Outcome
 
-__all__ = [
-    "at_places",
-    "conclusion",
-    "contribution_name",
-    "contributions",
-    "dataset_of_test",
-    "elements",
-    "parameter_sizes",
-]
-
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2

@@ -14,8 +14,6 @@ from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.samples.containers import values_of
 from pymc_ksd.samples.data import checked_samples
 
-__all__ = ["Score", "compile_score", "target_of"]
-
 
 class Score:
     """A compiled score function with labelled coordinates.

@@ -16,8 +16,6 @@ from pymc_ksd.stein.operators import OPERATORS
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.scaling import Scaling
 
-__all__ = ["ScaledStream", "scaled_stream"]
-
 #: Draws, evenly spaced, that stand for all where the median is wanted.
 _SAMPLED_POINTS = 1_000
 

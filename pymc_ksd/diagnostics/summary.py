@@ -17,8 +17,6 @@ from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.samples.containers import draws_group, with_numbers
 from pymc_ksd.stein.kernels import Kernel
 
-__all__ = ["ksd_summary", "with_measures"]
-
 #: Columns that are added, and their decimals unless the user says otherwise.
 _DIGITS = {"ksd": 3, "ess_ksd": 0}
 

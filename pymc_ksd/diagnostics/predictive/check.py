@@ -57,8 +57,6 @@ from pymc_ksd.stein.operators import OPERATORS
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import SteinKernel
 
-__all__ = ["ksd_ppc"]
-
 #: Numbers that samples evaluated together may have.
 _NUMBERS = 25_000_000
 #: Draws from which the witness is computed.

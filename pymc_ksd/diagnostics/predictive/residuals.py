@@ -23,8 +23,6 @@ from pymc_ksd.stein.langevin import CENTRAL
 from pymc_ksd.stein.operators import OPERATORS
 from pymc_ksd.stein.points import Points
 
-__all__ = ["Residuals", "residuals_given"]
-
 #: Values simulated for the centre and scale of every observation, fewer where that takes long.
 _SIMULATED, _FEWEST = 101, 21
 #: Numbers that they may have together.

@@ -25,8 +25,6 @@ from pymc_ksd.samples.covariates import Column
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.points import Points
 
-__all__ = ["LEVELS", "Curve", "Samples", "covariate_curve", "outcome_curve"]
-
 #: Residuals of observed and of replicated data, for some draws.
 Samples = Sequence[Sequence[Points]]
 
