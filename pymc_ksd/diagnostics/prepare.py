@@ -16,7 +16,7 @@ from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.models.observed.predictive import predictive_target
 from pymc_ksd.models.target import Target
-from pymc_ksd.options import seeded_generator, warn_user
+from pymc_ksd.options import optional_count, seeded_generator, warn_user
 from pymc_ksd.samples.containers import holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
 from pymc_ksd.samples.draws import DrawsWarning, read_draws
@@ -24,6 +24,7 @@ from pymc_ksd.samples.posterior import given_values
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.panel import Panel
+from pymc_ksd.stats.statistic import Effort
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.named_kernels import get_kernel
@@ -88,6 +89,11 @@ def comparing(
     return Comparing(base, rule, scale, compile_kwargs)
 
 
+def effort_of(block_size: int | None, progressbar: bool, client: Any) -> Effort:
+    """Check how sums over pairs are to be computed."""
+    return Effort(optional_count(block_size, "block_size", 1), progressbar, client)
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A target and a sample, ready to be compared.
@@ -147,7 +153,16 @@ class Prepared:
         if target.pointwise:
             together = min(count, max(1, _SIMULATED_NUMBERS // (n * target.dim)))
         while True:
-            points, values = _simulated(target, operator, n * together, self.rng)
+            points, values = redrawn(
+                lambda: target.simulated(n * together, self.rng),
+                target.values,
+                operator,
+                lambda count: (
+                    f"Data simulated from the density have no finite score at {count} points of "
+                    f"{', '.join(target.names)}: it piles up at the boundary of its support, "
+                    "beyond the precision of numbers."
+                ),
+            )
             for start in range(0, len(points), n):
                 rows = slice(start, start + n)
                 scaled = operator.scaled(points[rows], [v[rows] for v in values], scale)
@@ -158,8 +173,8 @@ def prepare(
     target: Target,
     data: Any,
     how: Comparing,
-    *,
     random_seed: int | np.random.Generator | None = None,
+    *,
     progressbar: bool = True,
     may_be_constant: bool = False,
     may_stream: bool = False,
@@ -242,25 +257,43 @@ def score_points(
     return values
 
 
-def _simulated(
-    target: Target, operator: SteinOperator, n: int, rng: np.random.Generator
+def redrawn(
+    draw: Callable[[], np.ndarray],
+    values_at: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    operator: SteinOperator,
+    problem: Callable[[str], str],
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Simulate points; those that rounding has put outside the support are drawn again."""
-    points = target.simulated(n, rng)
+    """Simulate points and evaluate them; draw again those that rounding has put on a boundary.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns new points, always as many.
+    values_at : callable
+        Returns what the operator takes of points.
+    operator : SteinOperator
+        Which of it can be used.
+    problem : callable
+        Says what is wrong where so many of so many points cannot be drawn.
+
+    Returns
+    -------
+    points : ndarray of shape (n, d)
+        The points.
+    values : tuple of ndarray of shape (n, d)
+        What the operator takes of them.
+    """
+    points = draw()
     for _ in range(_ATTEMPTS):
         bad = ~np.isfinite(points).all(axis=1)
         if not bad.all():
             full = np.where(bad[:, None], points[np.flatnonzero(~bad)[:1]], points)
-            values = target.values(full)
+            values = values_at(full)
             bad |= operator.unusable(values).any(axis=1)
             if not bad.any():
                 return points, values
-        points[bad] = target.simulated(n, rng)[bad]
-    raise ValueError(
-        f"Data simulated from the density have no finite score at {np.count_nonzero(bad)} of {n} "
-        f"points of {', '.join(target.names)}: it piles up at the boundary of its support, beyond "
-        "the precision of numbers."
-    )
+        points[bad] = draw()[bad]
+    raise ValueError(problem(f"{np.count_nonzero(bad)} of {len(points)}"))
 
 
 def predictive(

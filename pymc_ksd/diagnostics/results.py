@@ -22,25 +22,16 @@ from pymc_ksd.stats.test import Outcome
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
-_RESULT_DIMS = (
-    *("bootstrap", "diagnostic", "chain"),
-    *("sample", "comparison", "residual", "bound", "covariate", "position", "level", "variable"),
-)
-#: Names that results have, so that a variable's contribution cannot have them.
+#: Names that results have, dims last, so that a variable's contribution cannot have them.
 RESERVED = (
-    "statistic",
-    "p_value",
-    "critical_value",
-    "ksd",
-    "ess_ksd",
-    "ksd_per_chain",
-    "ess_ksd_per_chain",
-    "null_distribution",
-    *("observed", "replicated", "comparison_p_value", "comparison_excess"),
-    "observed_statistic",
-    *("replicated_statistic", "contributions_of", "residual_value", "witness", "witness_band"),
+    *("statistic", "p_value", "critical_value", "null_distribution"),
+    *("ksd", "ess_ksd", "ksd_per_chain", "ess_ksd_per_chain"),
+    *("observed", "replicated", "observed_statistic", "replicated_statistic"),
+    *("comparison_p_value", "comparison_excess", "contributions_of"),
+    *("residual_value", "witness", "witness_band"),
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
-    *_RESULT_DIMS,
+    *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
+    *("position", "level", "variable"),
 )
 
 
@@ -103,26 +94,25 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
         dims = variable.dims or tuple(
             f"{variable.name}_dim_{axis}" for axis in range(len(variable.shape))
         )
-        own, dims = dims, tuple(f"{dim}_" if dim in RESERVED else dim for dim in dims)
-        coords = {
-            dim: list(variable.coords[old])
-            for dim, old in zip(dims, own, strict=True)
-            if old in variable.coords
-        }
-        arrays[name] = xr.DataArray(part.reshape(variable.shape), dims=dims, coords=coords)
+        arrays[name] = _labelled(part.reshape(variable.shape), dims, variable.coords)
     return xr.Dataset(arrays)
 
 
 def at_places(values: np.ndarray, places: Places) -> xr.Dataset:
     """Give each observation's number the variable's own name, dims and labels."""
-    dims = tuple(f"{dim}_" if dim in RESERVED else dim for dim in places.dims)
-    coords = {
-        dim: list(places.coords[own])
-        for dim, own in zip(dims, places.dims, strict=True)
-        if own in places.coords
+    array = _labelled(places.spread(values), places.dims, places.coords)
+    return xr.Dataset({contribution_name(places.name): array})
+
+
+def _labelled(
+    values: np.ndarray, dims: Sequence[str], coords: Mapping[str, Sequence[Any]]
+) -> xr.DataArray:
+    """Return values with a variable's dims and labels, also where results have a dim like it."""
+    names = [f"{dim}_" if dim in RESERVED else dim for dim in dims]
+    labels = {
+        name: list(coords[dim]) for name, dim in zip(names, dims, strict=True) if dim in coords
     }
-    name = contribution_name(places.name)
-    return xr.Dataset({name: xr.DataArray(places.spread(values), dims=dims, coords=coords)})
+    return xr.DataArray(values, dims=names, coords=labels)
 
 
 def elements(

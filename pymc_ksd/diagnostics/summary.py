@@ -11,7 +11,8 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.distance import ksd
+from pymc_ksd.diagnostics.measured import measure
+from pymc_ksd.diagnostics.prepare import comparing, effort_of
 from pymc_ksd.diagnostics.results import contribution_name, elements
 from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.samples.containers import draws_group, with_numbers
@@ -89,18 +90,9 @@ def ksd_summary(
         raise ValueError(f"`fmt` must be 'wide', got {summary_kwargs['fmt']!r}.")
     if summary_kwargs.get("group", "posterior") not in ("posterior", None):
         raise ValueError(f"`group` must be 'posterior', got {summary_kwargs['group']!r}.")
-    measures = ksd(
-        model,
-        data,
-        kernel=kernel,
-        bandwidth=bandwidth,
-        scale=scale,
-        block_size=block_size,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-        client=client,
-    )
+    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=True)
+    effort = effort_of(block_size, progressbar, client)
+    measures = measure(model, data, how, effort, random_seed, coordinates=True).distance()
     return with_measures(measures, data, var_names, **summary_kwargs)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_ksd.diagnostics.prepare import redrawn
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.functions import draws_in_a_loop
 from pymc_ksd.models.target import first_line
@@ -27,8 +28,6 @@ from pymc_ksd.stein.points import Points
 _SIMULATED, _FEWEST = 101, 21
 #: Numbers that they may have together.
 _NUMBERS = 25_000_000
-#: How often values are drawn again that rounding has put on the boundary of the support.
-_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -82,21 +81,17 @@ class Residuals:
         again.
         """
         n = len(self.centre)
-        points = self._draw(n, rng)
-        for _ in range(_ATTEMPTS):
-            bad = ~np.isfinite(points).all(axis=1)
-            if not bad.all():
-                full = np.where(bad[:, None], points[np.flatnonzero(~bad)[:1]], points)
-                values = self.density.values(full, *self.given)
-                bad |= ~np.isfinite(np.concatenate(values, axis=1)).all(axis=1)
-                if not bad.any():
-                    return self._scaled(points, values)
-            points[bad] = self._draw(n, rng)[bad]
-        raise ValueError(
-            f"Data replicated from the model have no finite density at {np.count_nonzero(bad)} of "
-            f"{n} observations of {self.density.places.name!r}: its distribution piles up at the "
-            "boundary of its support, beyond the precision of numbers."
+        points, values = redrawn(
+            lambda: self._draw(n, rng),
+            lambda points: self.density.values(points, *self.given),
+            OPERATORS[self.density.operator],
+            lambda count: (
+                f"Data replicated from the model have no finite density at {count} observations "
+                f"of {self.density.places.name!r}: its distribution piles up at the boundary of "
+                "its support, beyond the precision of numbers."
+            ),
         )
+        return self._scaled(points, values)
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         with _explained(self.density):
