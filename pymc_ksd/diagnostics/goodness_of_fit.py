@@ -11,9 +11,9 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, predictive, prepare
+from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
 from pymc_ksd.diagnostics.results import dataset_of_test
-from pymc_ksd.diagnostics.score import Score, target_of
+from pymc_ksd.diagnostics.score import Score, predictive, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
 from pymc_ksd.samples.containers import holds_draws

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_ksd.diagnostics.prepare import redrawn
+from pymc_ksd.diagnostics.scoring import redrawn
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.functions import draws_in_a_loop
 from pymc_ksd.models.target import first_line
