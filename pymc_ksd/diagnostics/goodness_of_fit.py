@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
-from pymc_ksd.diagnostics.results import dataset_of_test
+from pymc_ksd.diagnostics.results import attributes, conclusion, contributions
 from pymc_ksd.diagnostics.score import Score, predictive, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
@@ -21,8 +21,8 @@ from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.null import Null, fewest_replicates
 from pymc_ksd.stats.nulls import Wild, get_null
 from pymc_ksd.stats.statistic import Statistic
-from pymc_ksd.stats.statistics import Block, get_statistic
-from pymc_ksd.stats.test import Plan, run_test
+from pymc_ksd.stats.statistics import Block, VStatistic, get_statistic
+from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 
 #: Replicates of the null, and where each is scored under all draws of a posterior.
@@ -260,15 +260,14 @@ def run_prepared(
 ) -> tuple[xr.Dataset, PairSums | None]:
     """Test a prepared sample; return what :func:`ksd_test` returns, and sums over all pairs."""
     plan = replace(plan, null=plan.null.fitted_to(prepared.sample))
+    points, sample, rng = prepared.points, prepared.sample, prepared.rng
     replicates = prepared.replicates(plan.n_replicates)
-    outcome = run_test(
-        plan,
-        prepared.points,
-        prepared.sample,
-        prepared.rng,
-        lambda: next(replicates),
-        groups=groups,
-    )
+    outcome = run_test(plan, points, sample, rng, lambda: next(replicates), groups=groups)
+    return _dataset(prepared, plan, outcome), outcome.estimate.sums
+
+
+def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
+    """Return the numbers of a test with names, and what decided it as attributes."""
     settings = {
         **prepared.settings,
         "statistic": plan.statistic.name,
@@ -278,5 +277,23 @@ def run_prepared(
         **plan.null.options,
         "n_bootstrap": plan.n_replicates,
     }
-    result = dataset_of_test(outcome, prepared.target.variables, settings)
-    return result, outcome.estimate.sums
+    estimate = outcome.estimate
+    v = mean_diagonal = float("nan")
+    if estimate.sums is not None:
+        v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
+    dataset = xr.Dataset(
+        {
+            "statistic": ((), estimate.value),
+            "p_value": ((), outcome.p_value),
+            "critical_value": ((), outcome.critical_value),
+            "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
+            "ess_ksd": ((), mean_diagonal / v if v > 0 else np.nan),
+            "null_distribution": (("bootstrap",), outcome.null_distribution),
+        },
+        attrs=attributes({"result": "ksd_test", **settings}),
+    )
+    dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
+    if estimate.coordinates.size:
+        variables = prepared.target.variables
+        dataset = dataset.merge(contributions(estimate.coordinates, variables))
+    return dataset

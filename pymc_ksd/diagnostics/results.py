@@ -16,8 +16,6 @@ import xarray as xr
 from pymc_ksd._version import __version__
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.models.target import Variable
-from pymc_ksd.stats.statistics import VStatistic
-from pymc_ksd.stats.test import Outcome
 
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
@@ -33,43 +31,6 @@ RESERVED = (
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
     *("position", "level", "variable"),
 )
-
-
-def dataset_of_test(
-    outcome: Outcome, variables: Sequence[Variable], settings: Mapping[str, Any]
-) -> xr.Dataset:
-    """Return the Dataset of a goodness-of-fit test.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        The numbers.
-    variables : sequence of Variable
-        The variables whose coordinates contributed.
-    settings : mapping
-        What decided the test; written to the attributes.
-
-    Returns
-    -------
-    xarray.Dataset
-    """
-    estimate = outcome.estimate
-    v = mean_diagonal = float("nan")
-    if estimate.sums is not None:
-        v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
-    fields: dict[str, Any] = {
-        "statistic": ((), estimate.value),
-        "p_value": ((), outcome.p_value),
-        "critical_value": ((), outcome.critical_value),
-        "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
-        "ess_ksd": ((), mean_diagonal / v if v > 0 else np.nan),
-        "null_distribution": (("bootstrap",), outcome.null_distribution),
-    }
-    dataset = xr.Dataset(fields, attrs=attributes({"result": "ksd_test", **settings}))
-    dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
-    if estimate.coordinates.size:
-        dataset = dataset.merge(contributions(estimate.coordinates, variables))
-    return dataset
 
 
 def contribution_name(variable: str) -> str:
@@ -116,9 +77,12 @@ def _labelled(
 
 
 def elements(
-    array: xr.DataArray, skip: str = ""
-) -> Iterator[tuple[dict[Any, Any], dict[Any, int], np.ndarray]]:
-    """Walk the elements of an array with their labels and positions, along all dims but `skip`."""
+    name: Any, array: xr.DataArray, labeller: Any = None, skip: str = ""
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Walk the elements of a variable with ArviZ's labels for them, along all dims but `skip`."""
+    from arviz_base.labels import BaseLabeller
+
+    labeller = labeller or BaseLabeller()
     dims = [dim for dim in array.dims if dim != skip]
     moved = array.transpose(*dims, ...)
     for index in np.ndindex(*(array.sizes[dim] for dim in dims)):
@@ -127,34 +91,33 @@ def elements(
             dim: array[dim].values[at] if dim in array.coords else at
             for dim, at in position.items()
         }
-        yield selection, position, moved.values[index]
+        yield labeller.make_label_flat(name, selection, position), moved.values[index]
 
 
 def parameter_sizes(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
     """Return a label and (``ess_ksd``, ``ess_bulk``) for every parameter of what ``ksd`` found."""
-    from arviz_base.labels import BaseLabeller
-
-    labeller, labels, rows = BaseLabeller(), [], []
-    for name, array in measures.items():
-        if "diagnostic" not in array.dims:
-            continue
-        chosen = array.sel(diagnostic=["ess_ksd", "ess_bulk"])
-        for selection, position, sizes in elements(chosen, skip="diagnostic"):
-            labels.append(labeller.make_label_flat(name, selection, position))
-            rows.append(sizes)
-    return labels, np.array(rows).reshape(-1, 2)
+    found = [
+        element
+        for name, array in measures.items()
+        if "diagnostic" in array.dims
+        for element in elements(
+            name, array.sel(diagnostic=["ess_ksd", "ess_bulk"]), skip="diagnostic"
+        )
+    ]
+    return [label for label, _ in found], np.array([row for _, row in found]).reshape(-1, 2)
 
 
 def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings, versions and the time as attributes that netCDF can hold."""
-    attrs = {key: _plain(value) for key, value in settings.items()}
-    attrs["created_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-    attrs["inference_library"] = "pymc_ksd"
-    attrs["inference_library_version"] = __version__
-    attrs["pymc_version"] = pymc.__version__
-    attrs["pytensor_version"] = pytensor.__version__
-    attrs["arviz_version"] = _arviz_version()
-    return attrs
+    return {
+        **{key: _plain(value) for key, value in settings.items()},
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "inference_library": "pymc_ksd",
+        "inference_library_version": __version__,
+        "pymc_version": pymc.__version__,
+        "pytensor_version": pytensor.__version__,
+        "arviz_version": _arviz_version(),
+    }
 
 
 @cache
@@ -181,15 +144,14 @@ def _plain(value: Any) -> Any:
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
+    target = result.attrs.get("target")
+    if target == "fitted":
+        found = "does not explain" if p_value <= alpha else "may explain"
+        return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."
     what = {
         "posterior": "the draws do not come from the posterior",
         "predictive": "the new data do not come from the posterior predictive distribution",
-    }.get(result.attrs.get("target", ""), "")
-    if not what:
-        what = f"the {result.attrs.get('sample', 'data')} do not come from the model"
-    if result.attrs.get("target") == "fitted":
-        found = "does not explain" if p_value <= alpha else "may explain"
-        return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."
+    }.get(target, f"the {result.attrs.get('sample', 'data')} do not come from the model")
     if p_value <= alpha:
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."

@@ -114,16 +114,17 @@ def residuals_given(
     if density.circular:
         return Residuals(density, given, np.zeros(shape), np.ones(shape))
     centre, spread = _from_quantiles(density, given, shape)
-    usable = np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
+    usable = _usable(centre, spread)
     if not usable.all():
         sample = _simulated(density, shape, given, rng)
         simulated = OPERATORS[density.operator].location_and_spread(sample)
-        centre, spread = (
-            np.where(usable, own, other)
-            for own, other in zip((centre, spread), simulated, strict=True)
-        )
-        usable = np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
+        centre, spread = np.where(usable, (centre, spread), simulated)
+        usable = _usable(centre, spread)
     return Residuals(density, given, np.where(usable, centre, 0.0), np.where(usable, spread, 1.0))
+
+
+def _usable(centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    return np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
 
 
 def _from_quantiles(
