@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, reduce, wraps
 from threading import RLock
 from typing import Any, TypeVar
@@ -31,19 +31,6 @@ from pytensor.link.vm import VMLinker
 from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.rewriting.ofg import inline_ofg_node
-
-__all__ = [
-    "EVERYBODY",
-    "FUNCTIONS_LOCK",
-    "built_once",
-    "compile_function",
-    "compile_key",
-    "inline_inner_graphs",
-    "interpreted_mode",
-    "kept",
-    "one_at_a_time",
-    "without_compiler",
-]
 
 Record = TypeVar("Record")
 
@@ -139,25 +126,15 @@ def built_once(build: Callable[[], Any]) -> Callable[[], Any]:
 
     The lock is held meanwhile, because writing graphs changes PyTensor's configuration, too.
     """
-    found: list[Any] = []
-
-    def get() -> Any:
-        with FUNCTIONS_LOCK:
-            if not found:
-                found.append(build())
-            return found[0]
-
-    return get
+    return _locked(cache(build), FUNCTIONS_LOCK)
 
 
 def one_at_a_time(record: Record) -> Record:
     """Return a dataclass whose functions run in one thread at a time, with one lock for all."""
     lock = RLock()
     members = {field.name: getattr(record, field.name) for field in fields(record)}  # type: ignore[arg-type]
-    for name, member in members.items():
-        if callable(member):
-            members[name] = _locked(member, lock)
-    return type(record)(**members)
+    locked = {name: _locked(member, lock) for name, member in members.items() if callable(member)}
+    return replace(record, **locked)  # type: ignore[type-var]
 
 
 def _locked(function: Callable[..., Any], lock: Any) -> Callable[..., Any]:
@@ -178,10 +155,8 @@ def inline_inner_graphs(outputs: Sequence[Any]) -> list[Any]:
 
 def _usable(mode: Mode) -> Mode:
     """Return the mode without rewrites after which its linker fails."""
-    if isinstance(mode.linker, JAXLinker):
-        # Diagonals would be taken by positions, of a number that JAX cannot know beforehand.
-        return mode.excluding("extract_diag_lift_pass")
-    return mode
+    # Diagonals would be taken by positions, of a number that JAX cannot know beforehand.
+    return mode.excluding("extract_diag_lift_pass") if isinstance(mode.linker, JAXLinker) else mode
 
 
 def compile_function(

@@ -8,16 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "check_alpha",
-    "check_count",
-    "optional_count",
-    "positive_number",
-    "renamed_data",
-    "seeded_generator",
-    "warn_user",
-]
-
 
 def positive_number(value: Any, argument: str) -> float:
     """Return `value` as a float after checking that it is finite and positive."""

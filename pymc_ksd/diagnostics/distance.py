@@ -10,13 +10,10 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.measured import Measured, measure
-from pymc_ksd.diagnostics.results import contribution_name, contributions
+from pymc_ksd.diagnostics.measured import measure
+from pymc_ksd.diagnostics.prepare import comparing, effort_of
 from pymc_ksd.diagnostics.score import Score
-from pymc_ksd.stats.statistics import VStatistic
 from pymc_ksd.stein.kernels import Kernel
-
-__all__ = ["distance_result", "ksd"]
 
 
 def ksd(
@@ -99,66 +96,9 @@ def ksd(
     True
     """
     names = [var_names] if isinstance(var_names, str) else var_names
+    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=True)
+    effort = effort_of(block_size, progressbar, client)
     measured = measure(
-        model,
-        data,
-        kernel=kernel,
-        bandwidth=bandwidth,
-        scale=scale,
-        coordinates=True,
-        var_names=names,
-        block_size=block_size,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-        client=client,
+        model, data, how, effort, random_seed, coordinates=True, var_names=names or ()
     )
-    return distance_result(measured, names)
-
-
-def distance_result(measured: Measured, names: Sequence[str] | None = None) -> xr.Dataset:
-    """Return what :func:`ksd` returns."""
-    sums = measured.sums
-    n = len(sums.diagonal)
-    total = VStatistic().of_sums(sums)
-    chain_v, chain_diagonal = (part[:, -1] for part in measured.chain_curves())
-    dataset = xr.Dataset(
-        {
-            "ksd": np.sqrt(max(total, 0.0)),
-            "ess_ksd": sums.diagonal.mean() / total,
-            "ksd_per_chain": ("chain", np.sqrt(np.maximum(chain_v, 0))),
-            "ess_ksd_per_chain": ("chain", chain_diagonal / chain_v),
-        },
-        coords=measured.chain_coords,
-        attrs=measured.attributes("ksd"),
-    )
-    variables = measured.prepared.target.variables
-    v = contributions(sums.coordinates / n**2, variables)
-    diagonal = contributions(sums.coordinates_diagonal / n, variables)
-    for variable in variables:
-        if names is not None and variable.name not in names:
-            continue
-        key = contribution_name(variable.name)
-        parts = [
-            np.sqrt(v[key]),
-            diagonal[key] / v[key],
-            _ess_bulk(measured, variable.name, v[key]),
-        ]
-        joined = xr.concat(parts, "diagnostic", coords="minimal", compat="override")
-        dataset[key] = joined.assign_coords(diagnostic=["ksd", "ess_ksd", "ess_bulk"])
-    return dataset
-
-
-def _ess_bulk(measured: Measured, name: str, template: xr.DataArray) -> xr.DataArray:
-    """Return ArviZ's bulk ESS of a variable in the shape of its contribution."""
-    from arviz_stats.base import array_stats
-
-    if name not in measured.prepared.sample.posterior:
-        return xr.full_like(template, np.nan)
-    values = measured.prepared.sample.posterior[name].values
-    flat = values.reshape(*values.shape[:2], -1)
-    sizes = np.array([array_stats.ess(flat[..., j]) for j in range(flat.shape[-1])])
-    if template.shape == values.shape[2:]:
-        return template.copy(data=sizes.reshape(template.shape))
-    known = sizes[np.isfinite(sizes)]
-    return xr.full_like(template, known.min() if known.size else np.nan)
+    return measured.distance(names)

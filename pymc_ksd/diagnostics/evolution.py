@@ -10,14 +10,10 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.measured import Measured, measure
+from pymc_ksd.diagnostics.measured import measure
+from pymc_ksd.diagnostics.prepare import comparing, effort_of
 from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.stein.kernels import Kernel
-
-__all__ = ["evolution_result", "ksd_evolution"]
-
-#: Steps of an evolution curve.
-_STEPS = 100
 
 
 def ksd_evolution(
@@ -79,36 +75,6 @@ def ksd_evolution(
     >>> bool(evolution["ess_ksd"][-1] > evolution["ess_ksd"].sel(n_draws=50, method="nearest"))
     True
     """
-    measured = measure(
-        model,
-        data,
-        kernel=kernel,
-        bandwidth=bandwidth,
-        scale=scale,
-        block_size=block_size,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-        client=client,
-    )
-    return evolution_result(measured)
-
-
-def evolution_result(measured: Measured) -> xr.Dataset:
-    """Return what :func:`ksd_evolution` returns."""
-    sums, sample = measured.sums, measured.prepared.sample
-    steps = np.unique(np.geomspace(1, sample.n_draws, _STEPS).round().astype(int))
-    counts = steps * sample.n_chains
-    pooled_v = np.cumsum(sums.diagonal + 2 * sums.earlier[:, 0])[counts - 1] / counts**2
-    pooled_diagonal = np.cumsum(sums.diagonal)[counts - 1] / counts
-    chain_v, chain_diagonal = (part[:, steps - 1] for part in measured.chain_curves())
-    return xr.Dataset(
-        {
-            "ksd": ("n_draws", np.sqrt(np.maximum(pooled_v, 0))),
-            "ess_ksd": ("n_draws", pooled_diagonal / pooled_v),
-            "ksd_per_chain": (("chain", "n_draws"), np.sqrt(np.maximum(chain_v, 0))),
-            "ess_ksd_per_chain": (("chain", "n_draws"), chain_diagonal / chain_v),
-        },
-        coords={"n_draws": steps, **measured.chain_coords},
-        attrs=measured.attributes("ksd_evolution"),
-    )
+    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=True)
+    effort = effort_of(block_size, progressbar, client)
+    return measure(model, data, how, effort, random_seed).evolution()

@@ -11,19 +11,19 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.prepare import Prepared, comparing, predictive, prepare
-from pymc_ksd.diagnostics.results import dataset_of_test
-from pymc_ksd.diagnostics.score import Score, target_of
-from pymc_ksd.engine.walk import Effort
-from pymc_ksd.options import check_alpha, check_count, optional_count, warn_user
+from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
+from pymc_ksd.diagnostics.results import attributes, conclusion, contributions
+from pymc_ksd.diagnostics.score import Score, predictive, target_of
+from pymc_ksd.engine.pairs import PairSums
+from pymc_ksd.options import check_alpha, optional_count, warn_user
 from pymc_ksd.samples.containers import holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
-from pymc_ksd.stats.statistics import Block, Statistic, get_statistic
+from pymc_ksd.stats.nulls import Null, fewest_replicates
+from pymc_ksd.stats.nulls import Wild, get_null
+from pymc_ksd.stats.statistics import Statistic
+from pymc_ksd.stats.statistics import Block, VStatistic, get_statistic
 from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
-
-__all__ = ["REPLICATES", "ksd_test", "result_of_test", "run_prepared"]
 
 #: Replicates of the null, and where each is scored under all draws of a posterior.
 REPLICATES, _SLOW_REPLICATES = 1_000, 199
@@ -184,90 +184,90 @@ def ksd_test(
     >>> bool(result["p_value"] <= 0.05)
     True
     """
-    is_draws = holds_draws(data)
+    is_draws, held_out = holds_draws(data), posterior is not None
     how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=is_draws)
-    chosen_statistic, chosen_null = _chosen(
-        statistic, null, points_per_block, autocorrelation_time, is_draws, posterior is not None
-    )
+    chosen = _statistic(statistic, points_per_block, is_draws)
+    chosen_null = _null(null, autocorrelation_time, chosen, is_draws, held_out)
     alpha = check_alpha(alpha)
-    n_replicates = REPLICATES if n_bootstrap is None else check_count(n_bootstrap, "n_bootstrap", 1)
-    if n_bootstrap is None and chosen_null.simulates and posterior is not None:
+    n_replicates = optional_count(n_bootstrap, "n_bootstrap", 1) or REPLICATES
+    if n_bootstrap is None and chosen_null.simulates and held_out:
         n_replicates = max(_SLOW_REPLICATES, fewest_replicates(alpha))
-    effort = Effort(optional_count(block_size, "block_size", 1), progressbar, client)
-    if posterior is None:
-        target = target_of(model, var_names, sample_dims, compile_kwargs)
-    else:
+    effort = effort_of(block_size, progressbar, client)
+    if held_out:
         target = predictive(
             model, data, posterior, var_names, sample_dims, compile_kwargs, progressbar
         )
+    else:
+        target = target_of(model, var_names, sample_dims, compile_kwargs)
     if is_draws and chosen_null.name == "normal":
         warn_user(
-            f"`statistic` {chosen_statistic.name!r} with the normal null takes the draws as "
-            "independent: thin them first, or use the statistic 'v' and the null 'wild'.",
+            f"`statistic` {chosen.name!r} with the normal null takes the draws as independent: "
+            "thin them first, or use the statistic 'v' and the null 'wild'.",
             DrawsWarning,
         )
     prepared = prepare(
         target,
         data,
         how,
-        random_seed=random_seed,
+        random_seed,
         progressbar=progressbar,
         may_be_constant=chosen_null.simulates,
         may_stream=chosen_null.name == "normal",
     )
-    plan = Plan(prepared.panel, chosen_statistic, chosen_null, n_replicates, alpha, effort)
-    return result_of_test(prepared, *run_prepared(prepared, plan))
+    plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort)
+    result, _ = run_prepared(prepared, plan)
+    return result
 
 
-def _chosen(
-    statistic: str | Statistic | None,
+def _statistic(
+    statistic: str | Statistic | None, points_per_block: int | None, is_draws: bool
+) -> Statistic:
+    """Return the statistic, whose option may be given in two ways."""
+    found = get_statistic(statistic if statistic is not None else "v" if is_draws else "u")
+    if points_per_block is None:
+        return found
+    if found.name != "block":
+        raise ValueError(
+            f"`points_per_block` belongs to `statistic` 'block', but it is {found.name!r}."
+        )
+    return Block(points_per_block)
+
+
+def _null(
     null: str | Null | None,
-    points_per_block: int | None,
     autocorrelation_time: float | None,
+    statistic: Statistic,
     is_draws: bool,
     held_out: bool,
-) -> tuple[Statistic, Null]:
-    """Return the statistic and the null, with options that may be given in two ways."""
-    found = get_statistic(statistic if statistic is not None else "v" if is_draws else "u")
-    if points_per_block is not None:
-        if found.name != "block":
-            raise ValueError(
-                f"`points_per_block` belongs to `statistic` 'block', but it is {found.name!r}."
-            )
-        found = Block(points_per_block)
+) -> Null:
+    """Return the null, whose option may be given in two ways."""
     if null is None and held_out:
         null = "parametric"
-    elif null is None and is_draws and found.takes_weights:
+    elif null is None and is_draws and statistic.takes_weights:
         null = "wild"
-    chosen = get_null(null, found)
-    if autocorrelation_time is not None:
-        if chosen.name != "wild":
-            raise ValueError(
-                f"`autocorrelation_time` belongs to `null` 'wild', but `null` is {chosen.name!r}."
-            )
-        chosen = Wild(autocorrelation_time)
-    return found, chosen
+    found = get_null(null, statistic)
+    if autocorrelation_time is None:
+        return found
+    if found.name != "wild":
+        raise ValueError(
+            f"`autocorrelation_time` belongs to `null` 'wild', but `null` is {found.name!r}."
+        )
+    return Wild(autocorrelation_time)
 
 
 def run_prepared(
     prepared: Prepared, plan: Plan, *, groups: np.ndarray | None = None
-) -> tuple[Plan, Outcome]:
-    """Run a test of a prepared sample, and return the plan with the null's options filled in."""
+) -> tuple[xr.Dataset, PairSums | None]:
+    """Test a prepared sample; return what :func:`ksd_test` returns, and sums over all pairs."""
     plan = replace(plan, null=plan.null.fitted_to(prepared.sample))
+    points, sample, rng = prepared.points, prepared.sample, prepared.rng
     replicates = prepared.replicates(plan.n_replicates)
-    outcome = run_test(
-        plan,
-        prepared.points,
-        prepared.sample,
-        prepared.rng,
-        lambda: next(replicates),
-        groups=groups,
-    )
-    return plan, outcome
+    outcome = run_test(plan, points, sample, rng, lambda: next(replicates), groups=groups)
+    return _dataset(prepared, plan, outcome), outcome.estimate.sums
 
 
-def result_of_test(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
-    """Return what :func:`ksd_test` returns."""
+def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
+    """Return the numbers of a test with names, and what decided it as attributes."""
     settings = {
         **prepared.settings,
         "statistic": plan.statistic.name,
@@ -277,4 +277,23 @@ def result_of_test(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Datas
         **plan.null.options,
         "n_bootstrap": plan.n_replicates,
     }
-    return dataset_of_test(outcome, prepared.target.variables, settings)
+    estimate = outcome.estimate
+    v = mean_diagonal = float("nan")
+    if estimate.sums is not None:
+        v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
+    dataset = xr.Dataset(
+        {
+            "statistic": ((), estimate.value),
+            "p_value": ((), outcome.p_value),
+            "critical_value": ((), outcome.critical_value),
+            "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
+            "ess_ksd": ((), mean_diagonal / v if v > 0 else np.nan),
+            "null_distribution": (("bootstrap",), outcome.null_distribution),
+        },
+        attrs=attributes({"result": "ksd_test", **settings}),
+    )
+    dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
+    if estimate.coordinates.size:
+        variables = prepared.target.variables
+        dataset = dataset.merge(contributions(estimate.coordinates, variables))
+    return dataset

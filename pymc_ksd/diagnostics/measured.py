@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 
-from pymc_ksd.diagnostics.prepare import Prepared, comparing, prepare
-from pymc_ksd.diagnostics.results import attributes
+from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, run_prepared
+from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
+from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
-from pymc_ksd.engine.walk import Effort
-from pymc_ksd.options import optional_count
 from pymc_ksd.samples.containers import check_draws
-from pymc_ksd.stats.statistics import Request, VStatistic
-from pymc_ksd.stein.kernels import Kernel
+from pymc_ksd.stats.nulls import Wild
+from pymc_ksd.engine.walk import Effort
+from pymc_ksd.stats.statistics import VStatistic
+from pymc_ksd.stats.test import Plan
 
-__all__ = ["Measured", "measure"]
+#: Steps of an evolution curve.
+_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -37,61 +40,135 @@ class Measured:
     prepared: Prepared
     sums: PairSums
 
-    def attributes(self, result: str) -> dict[str, Any]:
-        """Return the attributes of a result."""
+    def distance(self, names: Sequence[str] | None = None) -> xr.Dataset:
+        """Return what :func:`ksd` returns, with contributions of the named variables or of all."""
+        sums, n = self.sums, len(self.sums.diagonal)
+        total = VStatistic().of_sums(sums), sums.diagonal.mean()
+        dataset = self._dataset("ksd", {}, total, [curve[:, -1] for curve in self._chain_curves()])
+        variables = self.prepared.target.variables
+        v = contributions(sums.coordinates / n**2, variables)
+        diagonal = contributions(sums.coordinates_diagonal / n, variables)
+        for variable in variables:
+            if names is None or variable.name in names:
+                key = contribution_name(variable.name)
+                ess_bulk = _ess_bulk(self.prepared.sample.posterior, variable.name, v[key])
+                parts = [np.sqrt(v[key]), diagonal[key] / v[key], ess_bulk]
+                joined = xr.concat(parts, "diagnostic", coords="minimal", compat="override")
+                dataset[key] = joined.assign_coords(diagnostic=["ksd", "ess_ksd", "ess_bulk"])
+        return dataset
+
+    def evolution(self) -> xr.Dataset:
+        """Return what :func:`ksd_evolution` returns."""
+        sample = self.prepared.sample
+        steps = np.unique(np.geomspace(1, sample.n_draws, _STEPS).round().astype(int))
+        pooled = _curves(self.sums.diagonal, self.sums.earlier[:, 0])
+        return self._dataset(
+            "ksd_evolution",
+            {"n_draws": steps},
+            [curve[steps * sample.n_chains - 1] for curve in pooled],
+            [curve[:, steps - 1] for curve in self._chain_curves()],
+        )
+
+    def _chain_curves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return V and the mean diagonal of each chain by itself, shape (chain, draw)."""
+        by_chain = self.prepared.sample.by_chain
+        return _curves(by_chain(self.sums.diagonal), by_chain(self.sums.earlier[:, 1]))
+
+    def _dataset(
+        self, result: str, coords: Mapping[str, Any], pooled: Sequence[Any], chains: Sequence[Any]
+    ) -> xr.Dataset:
+        """Return `ksd` and `ess_ksd` from V and the mean diagonal, of all draws and by chain."""
+        fields = {}
+        for suffix, dims, (v, diagonal) in (("", (), pooled), ("_per_chain", ("chain",), chains)):
+            fields[f"ksd{suffix}"] = ((*dims, *coords), np.sqrt(np.maximum(v, 0)))
+            fields[f"ess_ksd{suffix}"] = ((*dims, *coords), diagonal / v)
+        labels = self.prepared.sample.posterior.coords
+        chain = {"chain": labels["chain"].values} if "chain" in labels else {}
         settings = self.prepared.settings
         del settings["sample"]
-        return attributes({"result": result, **settings})
+        attrs = attributes({"result": result, **settings})
+        return xr.Dataset(fields, coords={**coords, **chain}, attrs=attrs)
 
-    @property
-    def chain_coords(self) -> dict[str, Any]:
-        """The chains' labels, where they have some."""
-        posterior = self.prepared.sample.posterior
-        return {"chain": posterior["chain"].values} if "chain" in posterior.coords else {}
 
-    def chain_curves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return V and the mean diagonal after every draw of each chain, shape (chain, draw)."""
-        sample = self.prepared.sample
-        diagonal = sample.by_chain(self.sums.diagonal)
-        counts = np.arange(1, sample.n_draws + 1)
-        v = np.cumsum(diagonal + 2 * sample.by_chain(self.sums.earlier[:, 1]), axis=1) / counts**2
-        return v, np.cumsum(diagonal, axis=1) / counts
+def _curves(diagonal: np.ndarray, earlier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return V and the mean diagonal of the draws up to each, along the last axis.
+
+    `earlier` has the sum over the pairs of each draw and those before it.
+    """
+    counts = np.arange(1, diagonal.shape[-1] + 1)
+    v = np.cumsum(diagonal + 2 * earlier, axis=-1) / counts**2
+    return v, np.cumsum(diagonal, axis=-1) / counts
+
+
+def _ess_bulk(posterior: xr.Dataset, name: str, template: xr.DataArray) -> xr.DataArray:
+    """Return ArviZ's bulk ESS of a variable in the shape of its contribution."""
+    from arviz_stats.base import array_stats
+
+    if name not in posterior:
+        return xr.full_like(template, np.nan)
+    values = posterior[name].values
+    flat = values.reshape(*values.shape[:2], -1)
+    sizes = np.array([array_stats.ess(flat[..., j]) for j in range(flat.shape[-1])])
+    if template.shape == values.shape[2:]:
+        return template.copy(data=sizes.reshape(template.shape))
+    known = sizes[np.isfinite(sizes)]
+    return xr.full_like(template, known.min() if known.size else np.nan)
 
 
 def measure(
     model: pm.Model | Score | None,
     data: Any,
-    *,
-    kernel: str | Kernel | Callable[..., Any],
-    bandwidth: Any,
-    scale: str | None,
-    block_size: int | None,
+    how: Comparing,
+    effort: Effort,
     random_seed: int | np.random.Generator | None,
-    progressbar: bool,
-    compile_kwargs: Mapping[str, Any] | None,
-    client: Any,
+    *,
     coordinates: bool = False,
-    var_names: Sequence[str] | None = None,
+    var_names: Sequence[str] = (),
 ) -> Measured:
-    """Read, score and compare all draws; arguments are those of the public functions."""
+    """Read, score and compare all draws, with contributions of coordinates if they are wanted."""
     check_draws(data, "data")
-    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=True)
-    effort = Effort(optional_count(block_size, "block_size", 1), progressbar, client)
-    target = target_of(model, None, None, compile_kwargs)
-    unknown = [name for name in var_names or () if name not in target.names]
+    target = target_of(model, None, None, how.compile_kwargs)
+    unknown = [name for name in var_names if name not in target.names]
     if unknown:
         raise ValueError(
             f"`var_names` must name free variables ({', '.join(target.names)}), got "
             f"{', '.join(unknown)}."
         )
-    prepared = prepare(target, data, how, random_seed=random_seed, progressbar=progressbar)
-    request = Request(
-        prepared.panel,
-        prepared.points,
-        effort,
-        groups=prepared.sample.chain_numbers,
-        details=coordinates,
+    prepared = prepare(target, data, how, random_seed, progressbar=effort.progressbar)
+    groups = prepared.sample.chain_numbers
+    estimate = VStatistic().estimate(
+        prepared.panel, prepared.points, effort, groups=groups, details=coordinates
     )
-    estimate = VStatistic().estimate(request)
     assert estimate.sums is not None  # all pairs were evaluated
     return Measured(prepared, estimate.sums)
+
+
+@dataclass(frozen=True)
+class DrawsResults:
+    """What ``ksd_test``, ``ksd`` and ``ksd_evolution`` say of the same draws."""
+
+    test: xr.Dataset
+    measures: xr.Dataset
+    evolution: xr.Dataset
+
+
+def diagnose_draws(
+    model: pm.Model | Score | None,
+    data: Any,
+    *,
+    alpha: float,
+    random_seed: int | np.random.Generator | None,
+    progressbar: bool,
+    compile_kwargs: Mapping[str, Any] | None,
+    client: Any,
+) -> DrawsResults:
+    """Test draws and measure them, with the defaults of the public functions."""
+    how = comparing(None, "auto", "auto", compile_kwargs, draws=True)
+    target = target_of(model, None, None, compile_kwargs)
+    prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
+    effort = Effort(progressbar=progressbar, client=client)
+    plan = Plan(prepared.panel, VStatistic(), Wild(), REPLICATES, alpha, effort)
+    test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)
+    assert sums is not None  # all pairs were evaluated
+    measured = Measured(prepared, sums)
+    return DrawsResults(test, measured.distance(), measured.evolution())

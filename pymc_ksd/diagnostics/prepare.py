@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
-from pymc_ksd.diagnostics.score import Score
-from pymc_ksd.diagnostics.scored_stream import ScaledStream, scaled_stream
-from pymc_ksd.engine.progress import progress_bar
-from pymc_ksd.models.model_target import resolve_model
-from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
-from pymc_ksd.models.observed.predictive import predictive_target
+from pymc_ksd.diagnostics.scoring import (
+    ScaledStream,
+    check_varies,
+    redrawn,
+    scaled_stream,
+    score_points,
+)
 from pymc_ksd.models.target import Target
-from pymc_ksd.options import seeded_generator, warn_user
+from pymc_ksd.options import optional_count, seeded_generator
 from pymc_ksd.samples.containers import holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
-from pymc_ksd.samples.draws import DrawsWarning, read_draws
-from pymc_ksd.samples.posterior import given_values
+from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.panel import Panel
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
 from pymc_ksd.stein.custom_kernels import get_kernel
 from pymc_ksd.stein.kernels import Kernel
@@ -31,14 +31,8 @@ from pymc_ksd.stein.operator import SteinOperator
 from pymc_ksd.stein.points import Points, check_scale
 from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
 
-__all__ = ["Comparing", "Prepared", "check_circular", "comparing", "predictive", "prepare"]
-
-#: Points that are scored before progress is shown, and numbers that are simulated at a time.
-_SCORED_TOGETHER, _SIMULATED_NUMBERS = 2_000, 100_000
-#: Draws of a posterior that new data are held against, and fewer than which are too few.
-_MOST_DRAWS, _FEW_DRAWS = 500, 100
-#: How often simulated points are drawn again that rounding has put outside the support.
-_ATTEMPTS = 20
+#: Numbers that are simulated at a time.
+_SIMULATED_NUMBERS = 100_000
 
 
 @dataclass(frozen=True)
@@ -86,6 +80,11 @@ def comparing(
     check_bandwidth(base, bandwidth)
     rule = bandwidth_rule(bandwidth, draws=draws, scale=scale)
     return Comparing(base, rule, scale, compile_kwargs)
+
+
+def effort_of(block_size: int | None, progressbar: bool, client: Any) -> Effort:
+    """Check how sums over pairs are to be computed."""
+    return Effort(optional_count(block_size, "block_size", 1), progressbar, client)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,16 @@ class Prepared:
         if target.pointwise:
             together = min(count, max(1, _SIMULATED_NUMBERS // (n * target.dim)))
         while True:
-            points, values = _simulated(target, operator, n * together, self.rng)
+            points, values = redrawn(
+                lambda: target.simulated(n * together, self.rng),
+                target.values,
+                operator,
+                lambda count: (
+                    f"Data simulated from the density have no finite score at {count} points of "
+                    f"{', '.join(target.names)}: it piles up at the boundary of its support, "
+                    "beyond the precision of numbers."
+                ),
+            )
             for start in range(0, len(points), n):
                 rows = slice(start, start + n)
                 scaled = operator.scaled(points[rows], [v[rows] for v in values], scale)
@@ -158,8 +166,8 @@ def prepare(
     target: Target,
     data: Any,
     how: Comparing,
-    *,
     random_seed: int | np.random.Generator | None = None,
+    *,
     progressbar: bool = True,
     may_be_constant: bool = False,
     may_stream: bool = False,
@@ -206,7 +214,7 @@ def prepare(
     else:
         sample = _read(target, data)
         if not (may_be_constant and operator.takes_constant_points):
-            _check_varies(sample.points, target)
+            check_varies(sample.points, target)
         values = score_points(target, sample.points, progressbar)
         points = operator.scaled(sample.points, values, how.scale)
         positions = points.positions
@@ -222,94 +230,6 @@ def _read(target: Target, data: Any) -> Sample:
     return Sample(target.unconstrained(samples))
 
 
-def score_points(
-    target: Target, points: np.ndarray, progressbar: bool = False
-) -> tuple[np.ndarray, ...]:
-    """Return what the operator takes of points, after making sure that it can be used."""
-    operator = OPERATORS[target.operator]
-    if target.pointwise:
-        parts = []
-        with progress_bar("Scoring points", len(points), progressbar) as bar:
-            for start in range(0, len(points), _SCORED_TOGETHER):
-                part = points[start : start + _SCORED_TOGETHER]
-                parts.append(target.values(part))
-                bar.advance(len(part))
-        values = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
-    else:
-        values = target.values(points)
-    target.check_support(operator.unusable(values), operator.problem)
-    operator.check_values(values, target.names)
-    return values
-
-
-def _simulated(
-    target: Target, operator: SteinOperator, n: int, rng: np.random.Generator
-) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Simulate points; those that rounding has put outside the support are drawn again."""
-    points = target.simulated(n, rng)
-    for _ in range(_ATTEMPTS):
-        bad = ~np.isfinite(points).all(axis=1)
-        if not bad.all():
-            full = np.where(bad[:, None], points[np.flatnonzero(~bad)[:1]], points)
-            values = target.values(full)
-            bad |= operator.unusable(values).any(axis=1)
-            if not bad.any():
-                return points, values
-        points[bad] = target.simulated(n, rng)[bad]
-    raise ValueError(
-        f"Data simulated from the density have no finite score at {np.count_nonzero(bad)} of {n} "
-        f"points of {', '.join(target.names)}: it piles up at the boundary of its support, beyond "
-        "the precision of numbers."
-    )
-
-
-def predictive(
-    model: pm.Model | Score | None,
-    data: Any,
-    posterior: Any,
-    var_names: str | Sequence[str] | None,
-    sample_dims: str | Sequence[str] | None,
-    compile_kwargs: Mapping[str, Any] | None,
-    progressbar: bool,
-) -> Target:
-    """Return the posterior predictive distribution that new observations are held against."""
-    if isinstance(model, Score):
-        raise TypeError("`posterior` needs the model itself: `model` is a compiled Score.")
-    if data is None or holds_draws(data):
-        raise ValueError(
-            "`data` must be new observations when `posterior` is given. To check the model on the "
-            "data it was fitted to, use ksd_ppc."
-        )
-    model = resolve_model(model)
-    rvs = observed_variables(model, var_names)
-    if len(rvs) > 1:
-        raise ValueError(
-            f"The model has several observed variables ({', '.join(str(rv.name) for rv in rvs)}): "
-            "choose the one that `data` are new observations of with `var_names`."
-        )
-    density = fitted_density(model, rvs[0], sample_dims, compile_kwargs, common_coordinates=True)
-    most = _MOST_DRAWS if density.given else 1
-    given = given_values(model, density.given, posterior, most, argument="posterior")
-    if density.given and len(given) < _FEW_DRAWS:
-        warn_user(
-            f"`posterior` has {len(given)} draws: with fewer than {_FEW_DRAWS} they stand for the "
-            "posterior only roughly, and true models are rejected somewhat too often.",
-            DrawsWarning,
-        )
-
-    passes = []
-
-    def watch(draws: Sequence[Any]) -> Iterable[Any]:
-        # The data's own pass has a bar; those of replicates are counted by another.
-        passes.append(len(draws))
-        with progress_bar("Mixing draws", len(draws), progressbar and len(passes) == 1) as bar:
-            for draw in draws:
-                yield draw
-                bar.advance(1)
-
-    return predictive_target(density, given, watch)
-
-
 def check_circular(names: Sequence[str], kernel: Kernel) -> None:
     """Refuse kernels that are not periodic for variables on a circle."""
     if names and kernel.radial:
@@ -317,19 +237,4 @@ def check_circular(names: Sequence[str], kernel: Kernel) -> None:
             f"The variable(s) {', '.join(names)} live on a circle, where `kernel` "
             f"{kernel!r} is not periodic: the test would reject true models. Pass a periodic "
             "kernel, see the example of pymc_ksd.General."
-        )
-
-
-def _check_varies(points: np.ndarray, target: Target) -> None:
-    """Refuse points that are all the same in some coordinate, and name it."""
-    constant = np.flatnonzero((points == points[0]).all(axis=0))
-    if constant.size:
-        labels = target.labels
-        shown = ", ".join(labels[index] for index in constant[:5])
-        more = f" and {constant.size - 5} more" if constant.size > 5 else ""
-        hint = ""
-        if OPERATORS[target.operator].takes_constant_points:
-            hint = " `null` 'parametric' can test them all the same."
-        raise ValueError(
-            f"`data` must vary, but all {len(points)} values of {shown}{more} are the same.{hint}"
         )

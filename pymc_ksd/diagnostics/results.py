@@ -16,79 +16,21 @@ import xarray as xr
 from pymc_ksd._version import __version__
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.models.target import Variable
-from pymc_ksd.stats.statistics import VStatistic
-from pymc_ksd.stats.test import Outcome
-
-__all__ = [
-    "at_places",
-    "conclusion",
-    "contribution_name",
-    "contributions",
-    "dataset_of_test",
-    "elements",
-    "parameter_sizes",
-]
 
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
-_RESULT_DIMS = (
-    *("bootstrap", "diagnostic", "chain"),
-    *("sample", "comparison", "residual", "bound", "covariate", "position", "level", "variable"),
-)
-#: Names that results have, so that a variable's contribution cannot have them.
+#: Names that results have, dims last, so that a variable's contribution cannot have them.
 RESERVED = (
-    "statistic",
-    "p_value",
-    "critical_value",
-    "ksd",
-    "ess_ksd",
-    "ksd_per_chain",
-    "ess_ksd_per_chain",
-    "null_distribution",
-    *("observed", "replicated", "comparison_p_value", "comparison_excess"),
-    "observed_statistic",
-    *("replicated_statistic", "contributions_of", "residual_value", "witness", "witness_band"),
+    *("statistic", "p_value", "critical_value", "null_distribution"),
+    *("ksd", "ess_ksd", "ksd_per_chain", "ess_ksd_per_chain"),
+    *("observed", "replicated", "observed_statistic", "replicated_statistic"),
+    *("comparison_p_value", "comparison_excess", "contributions_of"),
+    *("residual_value", "witness", "witness_band"),
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
-    *_RESULT_DIMS,
+    *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
+    *("position", "level", "variable"),
 )
-
-
-def dataset_of_test(
-    outcome: Outcome, variables: Sequence[Variable], settings: Mapping[str, Any]
-) -> xr.Dataset:
-    """Return the Dataset of a goodness-of-fit test.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        The numbers.
-    variables : sequence of Variable
-        The variables whose coordinates contributed.
-    settings : mapping
-        What decided the test; written to the attributes.
-
-    Returns
-    -------
-    xarray.Dataset
-    """
-    estimate = outcome.estimate
-    v = mean_diagonal = float("nan")
-    if estimate.sums is not None:
-        v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
-    fields: dict[str, Any] = {
-        "statistic": ((), estimate.value),
-        "p_value": ((), outcome.p_value),
-        "critical_value": ((), outcome.critical_value),
-        "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
-        "ess_ksd": ((), mean_diagonal / v if v > 0 else np.nan),
-        "null_distribution": (("bootstrap",), outcome.null_distribution),
-    }
-    dataset = xr.Dataset(fields, attrs=attributes({"result": "ksd_test", **settings}))
-    dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
-    if estimate.coordinates.size:
-        dataset = dataset.merge(contributions(estimate.coordinates, variables))
-    return dataset
 
 
 def contribution_name(variable: str) -> str:
@@ -113,32 +55,34 @@ def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Datas
         dims = variable.dims or tuple(
             f"{variable.name}_dim_{axis}" for axis in range(len(variable.shape))
         )
-        own, dims = dims, tuple(f"{dim}_" if dim in RESERVED else dim for dim in dims)
-        coords = {
-            dim: list(variable.coords[old])
-            for dim, old in zip(dims, own, strict=True)
-            if old in variable.coords
-        }
-        arrays[name] = xr.DataArray(part.reshape(variable.shape), dims=dims, coords=coords)
+        arrays[name] = _labelled(part.reshape(variable.shape), dims, variable.coords)
     return xr.Dataset(arrays)
 
 
 def at_places(values: np.ndarray, places: Places) -> xr.Dataset:
     """Give each observation's number the variable's own name, dims and labels."""
-    dims = tuple(f"{dim}_" if dim in RESERVED else dim for dim in places.dims)
-    coords = {
-        dim: list(places.coords[own])
-        for dim, own in zip(dims, places.dims, strict=True)
-        if own in places.coords
+    array = _labelled(places.spread(values), places.dims, places.coords)
+    return xr.Dataset({contribution_name(places.name): array})
+
+
+def _labelled(
+    values: np.ndarray, dims: Sequence[str], coords: Mapping[str, Sequence[Any]]
+) -> xr.DataArray:
+    """Return values with a variable's dims and labels, also where results have a dim like it."""
+    names = [f"{dim}_" if dim in RESERVED else dim for dim in dims]
+    labels = {
+        name: list(coords[dim]) for name, dim in zip(names, dims, strict=True) if dim in coords
     }
-    name = contribution_name(places.name)
-    return xr.Dataset({name: xr.DataArray(places.spread(values), dims=dims, coords=coords)})
+    return xr.DataArray(values, dims=names, coords=labels)
 
 
 def elements(
-    array: xr.DataArray, skip: str = ""
-) -> Iterator[tuple[dict[Any, Any], dict[Any, int], np.ndarray]]:
-    """Walk the elements of an array with their labels and positions, along all dims but `skip`."""
+    name: Any, array: xr.DataArray, labeller: Any = None, skip: str = ""
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Walk the elements of a variable with ArviZ's labels for them, along all dims but `skip`."""
+    from arviz_base.labels import BaseLabeller
+
+    labeller = labeller or BaseLabeller()
     dims = [dim for dim in array.dims if dim != skip]
     moved = array.transpose(*dims, ...)
     for index in np.ndindex(*(array.sizes[dim] for dim in dims)):
@@ -147,34 +91,33 @@ def elements(
             dim: array[dim].values[at] if dim in array.coords else at
             for dim, at in position.items()
         }
-        yield selection, position, moved.values[index]
+        yield labeller.make_label_flat(name, selection, position), moved.values[index]
 
 
 def parameter_sizes(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
     """Return a label and (``ess_ksd``, ``ess_bulk``) for every parameter of what ``ksd`` found."""
-    from arviz_base.labels import BaseLabeller
-
-    labeller, labels, rows = BaseLabeller(), [], []
-    for name, array in measures.items():
-        if "diagnostic" not in array.dims:
-            continue
-        chosen = array.sel(diagnostic=["ess_ksd", "ess_bulk"])
-        for selection, position, sizes in elements(chosen, skip="diagnostic"):
-            labels.append(labeller.make_label_flat(name, selection, position))
-            rows.append(sizes)
-    return labels, np.array(rows).reshape(-1, 2)
+    found = [
+        element
+        for name, array in measures.items()
+        if "diagnostic" in array.dims
+        for element in elements(
+            name, array.sel(diagnostic=["ess_ksd", "ess_bulk"]), skip="diagnostic"
+        )
+    ]
+    return [label for label, _ in found], np.array([row for _, row in found]).reshape(-1, 2)
 
 
 def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings, versions and the time as attributes that netCDF can hold."""
-    attrs = {key: _plain(value) for key, value in settings.items()}
-    attrs["created_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-    attrs["inference_library"] = "pymc_ksd"
-    attrs["inference_library_version"] = __version__
-    attrs["pymc_version"] = pymc.__version__
-    attrs["pytensor_version"] = pytensor.__version__
-    attrs["arviz_version"] = _arviz_version()
-    return attrs
+    return {
+        **{key: _plain(value) for key, value in settings.items()},
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "inference_library": "pymc_ksd",
+        "inference_library_version": __version__,
+        "pymc_version": pymc.__version__,
+        "pytensor_version": pytensor.__version__,
+        "arviz_version": _arviz_version(),
+    }
 
 
 @cache
@@ -201,15 +144,14 @@ def _plain(value: Any) -> Any:
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
+    target = result.attrs.get("target")
+    if target == "fitted":
+        found = "does not explain" if p_value <= alpha else "may explain"
+        return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."
     what = {
         "posterior": "the draws do not come from the posterior",
         "predictive": "the new data do not come from the posterior predictive distribution",
-    }.get(result.attrs.get("target", ""), "")
-    if not what:
-        what = f"the {result.attrs.get('sample', 'data')} do not come from the model"
-    if result.attrs.get("target") == "fitted":
-        found = "does not explain" if p_value <= alpha else "may explain"
-        return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."
+    }.get(target, f"the {result.attrs.get('sample', 'data')} do not come from the model")
     if p_value <= alpha:
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."

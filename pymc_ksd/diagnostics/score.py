@@ -2,19 +2,26 @@ r"""The score :math:`s(x) = \nabla_x \log q(x)` of a PyMC model, or of any gradi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 from pymc_ksd.compilation import one_at_a_time
+from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.model_target import model_target, resolve_model
+from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.models.observed.predictive import predictive_target
 from pymc_ksd.models.target import Target, Variable
-from pymc_ksd.samples.containers import values_of
+from pymc_ksd.options import warn_user
+from pymc_ksd.samples.containers import holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
+from pymc_ksd.samples.draws import DrawsWarning
+from pymc_ksd.samples.posterior import given_values
 
-__all__ = ["Score", "compile_score", "target_of"]
+#: Draws of a posterior that new data are held against, and fewer than which are too few.
+_MOST_DRAWS, _FEW_DRAWS = 500, 100
 
 
 class Score:
@@ -265,3 +272,50 @@ def target_of(
             "compile_score."
         )
     return model._target
+
+
+def predictive(
+    model: pm.Model | Score | None,
+    data: Any,
+    posterior: Any,
+    var_names: str | Sequence[str] | None,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+    progressbar: bool,
+) -> Target:
+    """Return the posterior predictive distribution that new observations are held against."""
+    if isinstance(model, Score):
+        raise TypeError("`posterior` needs the model itself: `model` is a compiled Score.")
+    if data is None or holds_draws(data):
+        raise ValueError(
+            "`data` must be new observations when `posterior` is given. To check the model on the "
+            "data it was fitted to, use ksd_ppc."
+        )
+    model = resolve_model(model)
+    rvs = observed_variables(model, var_names)
+    if len(rvs) > 1:
+        raise ValueError(
+            f"The model has several observed variables ({', '.join(str(rv.name) for rv in rvs)}): "
+            "choose the one that `data` are new observations of with `var_names`."
+        )
+    density = fitted_density(model, rvs[0], sample_dims, compile_kwargs, common_coordinates=True)
+    most = _MOST_DRAWS if density.given else 1
+    given = given_values(model, density.given, posterior, most, argument="posterior")
+    if density.given and len(given) < _FEW_DRAWS:
+        warn_user(
+            f"`posterior` has {len(given)} draws: with fewer than {_FEW_DRAWS} they stand for the "
+            "posterior only roughly, and true models are rejected somewhat too often.",
+            DrawsWarning,
+        )
+
+    passes = []
+
+    def watch(draws: Sequence[Any]) -> Iterable[Any]:
+        # The data's own pass has a bar; those of replicates are counted by another.
+        passes.append(len(draws))
+        with progress_bar("Mixing draws", len(draws), progressbar and len(passes) == 1) as bar:
+            for draw in draws:
+                yield draw
+                bar.advance(1)
+
+    return predictive_target(density, given, watch)

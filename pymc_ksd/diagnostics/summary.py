@@ -11,13 +11,12 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.distance import ksd
+from pymc_ksd.diagnostics.measured import measure
+from pymc_ksd.diagnostics.prepare import comparing, effort_of
 from pymc_ksd.diagnostics.results import contribution_name, elements
 from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.samples.containers import draws_group, with_numbers
 from pymc_ksd.stein.kernels import Kernel
-
-__all__ = ["ksd_summary", "with_measures"]
 
 #: Columns that are added, and their decimals unless the user says otherwise.
 _DIGITS = {"ksd": 3, "ess_ksd": 0}
@@ -91,18 +90,9 @@ def ksd_summary(
         raise ValueError(f"`fmt` must be 'wide', got {summary_kwargs['fmt']!r}.")
     if summary_kwargs.get("group", "posterior") not in ("posterior", None):
         raise ValueError(f"`group` must be 'posterior', got {summary_kwargs['group']!r}.")
-    measures = ksd(
-        model,
-        data,
-        kernel=kernel,
-        bandwidth=bandwidth,
-        scale=scale,
-        block_size=block_size,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-        client=client,
-    )
+    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=True)
+    effort = effort_of(block_size, progressbar, client)
+    measures = measure(model, data, how, effort, random_seed, coordinates=True).distance()
     return with_measures(measures, data, var_names, **summary_kwargs)
 
 
@@ -125,28 +115,28 @@ def with_measures(
     posterior = with_numbers(posterior)
     if names is None:
         # Deterministics may be many and large, so they have to be asked for.
-        posterior = posterior[[n for n in posterior.data_vars if _is_measured(measures, str(n))]]
+        posterior = posterior[[name for name in posterior if _of(measures, name) is not None]]
     table = az.summary(posterior, var_names=names, **summary_kwargs)
-    round_to = summary_kwargs.get("round_to")
+    coords = summary_kwargs.get("coords") or {}
+    shown = {dim: labels for dim, labels in coords.items() if dim in posterior.dims}
     for column, digits in _DIGITS.items():
-        numbers = _numbers(measures, posterior, column).sel(_selection(summary_kwargs, posterior))
+        numbers = _numbers(measures, posterior, column).sel(shown)
         values = _by_label(numbers, summary_kwargs.get("labeller"))
         table[column] = [
-            _rounded(values[label].pop(0) if values.get(label) else np.nan, round_to, digits)
+            _rounded(
+                values[label].pop(0) if values.get(label) else np.nan,
+                summary_kwargs.get("round_to"),
+                digits,
+            )
             for label in table.index
         ]
     return table
 
 
-def _is_measured(measures: xr.Dataset, name: str) -> bool:
-    """Whether a variable of the posterior has diagnostics of its own."""
-    key = contribution_name(name)
-    return key in measures and "diagnostic" in measures[key].dims
-
-
-def _selection(summary_kwargs: Mapping[str, Any], posterior: xr.Dataset) -> dict[Any, Any]:
-    coords = summary_kwargs.get("coords") or {}
-    return {dim: labels for dim, labels in coords.items() if dim in posterior.dims}
+def _of(measures: xr.Dataset, name: Any) -> xr.DataArray | None:
+    """Return the diagnostics of a variable of the posterior, if it has some of its own."""
+    key = contribution_name(str(name))
+    return measures[key] if key in measures and "diagnostic" in measures[key].dims else None
 
 
 def _numbers(measures: xr.Dataset, posterior: xr.Dataset, diagnostic: str) -> xr.Dataset:
@@ -154,10 +144,8 @@ def _numbers(measures: xr.Dataset, posterior: xr.Dataset, diagnostic: str) -> xr
     arrays = {}
     for name in posterior.data_vars:
         template = posterior[name].transpose("chain", "draw", ...).isel(chain=0, draw=0, drop=True)
-        if not _is_measured(measures, str(name)):
-            arrays[name] = xr.full_like(template, np.nan, dtype=float)
-            continue
-        full = measures[contribution_name(str(name))].sel(diagnostic=diagnostic, drop=True)
+        found = _of(measures, name)
+        full = xr.DataArray(np.nan) if found is None else found.sel(diagnostic=diagnostic)
         if full.ndim == 0:
             arrays[name] = xr.full_like(template, float(full), dtype=float)
             continue
@@ -174,13 +162,9 @@ def _numbers(measures: xr.Dataset, posterior: xr.Dataset, diagnostic: str) -> xr
 
 def _by_label(numbers: xr.Dataset, labeller: Any) -> dict[str, list[float]]:
     """Return the numbers for each label that ArviZ gives to a row, in the order of the rows."""
-    from arviz_base.labels import BaseLabeller
-
-    labeller = labeller or BaseLabeller()
     values: dict[str, list[float]] = {}
     for name, array in numbers.items():
-        for selection, position, value in elements(array):
-            label = labeller.make_label_flat(name, selection, position)
+        for label, value in elements(name, array, labeller):
             values.setdefault(label, []).append(float(value))
     return values
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_ksd.diagnostics.all_of_draws import DrawsResults, diagnose_draws
+from pymc_ksd.diagnostics.measured import DrawsResults, diagnose_draws
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.summary import with_measures

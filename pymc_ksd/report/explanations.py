@@ -307,13 +307,12 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
 
 def _largest_contributions(result: xr.Dataset) -> str:
     """Name the variables that contribute most to a rejected test, if there are several."""
-    from arviz_base.labels import BaseLabeller
-
-    labeller, parts = BaseLabeller(), []
-    for name, array in result.data_vars.items():
-        if name not in RESERVED:
-            for selection, position, value in elements(array):
-                parts.append((float(value), labeller.make_label_flat(name, selection, position)))
+    parts = [
+        (float(value), label)
+        for name, array in result.data_vars.items()
+        if name not in RESERVED
+        for label, value in elements(name, array)
+    ]
     if len(parts) < 2:
         return ""
     parts.sort(reverse=True)

@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 import pymc_ksd
-from pymc_ksd.diagnostics.prepare import predictive
+from pymc_ksd.diagnostics.score import predictive
 
 #: A few draws are enough for all that is not about the level.
 pytestmark = pytest.mark.filterwarnings("ignore:`posterior` has .* draws")

@@ -9,7 +9,6 @@ The discrepancy :math:`T(y, \theta_s)` is a U-statistic of the Stein kernel of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,53 +16,19 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_ksd.diagnostics.predictive.comparisons import Comparison, find_comparisons
-from pymc_ksd.diagnostics.predictive.residuals import residuals_given
-from pymc_ksd.diagnostics.predictive.witness import (
-    LEVELS,
-    Samples,
-    covariate_curve,
-    outcome_curve,
-)
-from pymc_ksd.diagnostics.prepare import check_circular
-from pymc_ksd.diagnostics.results import (
-    at_places,
-    attributes,
-    conclusion,
-    contribution_name,
-)
-from pymc_ksd.engine.conditional import evaluate_conditional
-from pymc_ksd.engine.progress import progress_bar
-from pymc_ksd.engine.walk import Effort
+from pymc_ksd.diagnostics.predictive.comparisons import find_comparisons
+from pymc_ksd.diagnostics.predictive.discrepancies import Fitted, check_variable
+from pymc_ksd.diagnostics.prepare import Comparing, check_circular, effort_of
+from pymc_ksd.diagnostics.results import attributes, conclusion, contribution_name
 from pymc_ksd.models.model_target import resolve_model
-from pymc_ksd.models.observed.fitted import FittedDensity, fitted_density, observed_variables
-from pymc_ksd.options import (
-    check_alpha,
-    check_count,
-    optional_count,
-    renamed_data,
-    seeded_generator,
-    warn_user,
-)
-from pymc_ksd.samples.covariates import Column
+from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.samples.posterior import Given, given_values
-from pymc_ksd.stats.nulls import fewest_replicates, monte_carlo_p_value
-from pymc_ksd.stats.panel import Panel
-from pymc_ksd.stein.bandwidths import check_bandwidth, choose_bandwidths
-from pymc_ksd.stein.custom_kernels import get_kernel
+from pymc_ksd.stats.nulls import fewest_replicates
+from pymc_ksd.stein.bandwidths import check_bandwidth
 from pymc_ksd.stein.kernels import Kernel
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
-
-__all__ = ["ksd_ppc"]
-
-#: Numbers that samples evaluated together may have.
-_NUMBERS = 25_000_000
-#: Draws from which the witness is computed.
-_WITNESS_DRAWS = 40
-#: Where the witness of residuals, and of angles, is evaluated.
-_ENDS, _CIRCLE = (-4.0, 4.0), (-np.pi, np.pi)
+from pymc_ksd.stein.custom_kernels import get_kernel
 
 
 def ksd_ppc(
@@ -184,9 +149,10 @@ def ksd_ppc(
     check_bandwidth(base_kernel, bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "auto":
         bandwidth = "dimension"
+    how = Comparing(base_kernel, bandwidth, None, compile_kwargs)
     alpha = check_alpha(alpha)
     num_draws = check_count(num_draws, "num_draws", 2)
-    effort = Effort(optional_count(block_size, "block_size", 1), progressbar, client)
+    effort = effort_of(block_size, progressbar, client)
     model = resolve_model(model)
     seed, rng = seeded_generator(random_seed)
     # Every variable is checked with the same draws.
@@ -195,29 +161,12 @@ def ksd_ppc(
     for rv in observed_variables(model, var_names):
         density = fitted_density(model, rv, sample_dims, compile_kwargs)
         check_circular(density.circular, base_kernel)
-        given = given_values(
-            model, density.given, data, num_draws, np.random.default_rng(draws_seed)
-        )
+        draws_rng = np.random.default_rng(draws_seed)
+        given = given_values(model, density.given, data, num_draws, draws_rng)
         _check_number(given, alpha, warn=not checks)
-        comparisons = find_comparisons(model, density, given, covariates)
-        stein = SteinKernel(OPERATORS[density.operator], base_kernel, compile_kwargs)
-        checks.append(_check(stein, density, given, comparisons, bandwidth, effort, rng))
-    settings = {
-        "result": "ksd_ppc",
-        "target": "fitted",
-        "kernel": base_kernel,
-        "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
-        "alpha": alpha,
-        "num_draws": len(checks[0]["sample"]),
-        "seed": seed,
-    }
-    names = [check.attrs["variable"] for check in checks]
-    told = [
-        conclusion(check.assign_coords(variable=name).assign_attrs(settings))
-        for check, name in zip(checks, names, strict=True)
-    ]
-    settings = {"conclusion": " ".join(told), **settings}
-    return _together(checks).assign_attrs(attributes(settings))
+        fitted = Fitted(density, given, find_comparisons(model, density, given, covariates))
+        checks.append(check_variable(fitted, how, effort, rng))
+    return _together(checks, {"kernel": base_kernel, "alpha": alpha, "seed": seed})
 
 
 def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
@@ -232,174 +181,28 @@ def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
         )
 
 
-@dataclass
-class _Compared:
-    """What comes of comparing observed and replicated data at all draws.
-
-    Attributes
-    ----------
-    panel : Panel
-        The Stein kernels.
-    sums : list of ndarray of shape (draws, 2, comparisons)
-        Sums over pairs of observed and of replicated data, for batches of draws.
-    rows : ndarray of shape (n, comparisons)
-        What each observation has part in, added up over draws.
-    shown : list of pairs of Points
-        Residuals of observed and replicated data at some draws.
-    """
-
-    panel: Panel
-    sums: list[np.ndarray]
-    rows: np.ndarray
-    shown: list[tuple[Points, Points]]
-
-
-def _check(
-    stein: SteinKernel,
-    density: FittedDensity,
-    given: Sequence[Given],
-    comparisons: Sequence[Comparison],
-    bandwidth: Any,
-    effort: Effort,
-    rng: np.random.Generator,
-) -> xr.Dataset:
-    """Return the result for one observed variable."""
-    *rngs, median_rng = rng.spawn(3)
-    compared = _compare(stein, density, given, comparisons, bandwidth, effort, rngs, median_rng)
-    n = len(compared.rows)
-    pairs = n * (n - 1)
-    observed, replicated = np.moveaxis(np.concatenate(compared.sums) / pairs, 1, 0)
-    dataset = _numbers(observed, replicated, comparisons)
-    strongest = int(np.argmax(dataset["comparison_excess"].values))
-    dataset = dataset.assign(contributions_of=((), comparisons[strongest].name))
-    contributions = compared.rows[:, strongest] / (len(given) * pairs)
-    dataset = dataset.merge(at_places(contributions, density.places))
-    if density.variable.unconstrained_size == 1:
-        shown = compared.shown
-        columns = {
-            name: draws
-            for comparison in comparisons
-            for name, draws in _columns(comparison, given[: len(shown)]).items()
-        }
-        ends = _CIRCLE if density.circular else _ENDS
-        dataset = dataset.merge(_witness(compared.panel, shown, columns, ends, median_rng))
-    return dataset.assign_attrs(bandwidth=compared.panel.bandwidths, variable=density.places.name)
-
-
-def _compare(
-    stein: SteinKernel,
-    density: FittedDensity,
-    given: Sequence[Given],
-    comparisons: Sequence[Comparison],
-    bandwidth: Any,
-    effort: Effort,
-    rngs: Sequence[np.random.Generator],
-    median_rng: np.random.Generator,
-) -> _Compared:
-    """Compare observed and replicated data at all draws, a batch of them at a time."""
-    scale_rng, replicate_rng = rngs
-    data = density.data()
-    n = len(data)
-    compared = _Compared(Panel(()), [], np.zeros((n, len(comparisons))), [])
-    fixed = [comparison.in_bandwidths(median_rng) for comparison in comparisons]
-    # Without free variables all draws are the same: so are centre and scale.
-    known = None if density.given else residuals_given(density, n, (), scale_rng)
-    step = max(1, _NUMBERS // (8 * n * density.variable.unconstrained_size))
-    for start in range(0, len(given), step):
-        batch = given[start : start + step]
-        samples: list[tuple[Points, Points]] = []
-        with progress_bar("Replicating data", len(batch), effort.progressbar) as bar:
-            for values in batch:
-                residuals = known or residuals_given(density, n, values, scale_rng)
-                observed = samples[0][0] if known and samples else residuals.of_data(data)
-                samples.append((observed, residuals.replicated(replicate_rng)))
-                bar.advance(1)
-        if start == 0:
-            # From replicated data: a bandwidth must not look at the observations.
-            widths = choose_bandwidths(bandwidth, samples[0][1].positions, median_rng)
-            compared.panel = Panel.of_bandwidths(stein, widths)
-        sums, rows = evaluate_conditional(
-            compared.panel.members,
-            samples,
-            [
-                comparison.in_bandwidths_at(batch, median_rng) if comparison.changes else same
-                for comparison, same in zip(comparisons, fixed, strict=True)
-            ],
-            effort,
-        )
-        compared.sums.append(compared.panel.joined(sums))
-        compared.rows += compared.panel.joined(rows)
-        compared.shown += samples[: _WITNESS_DRAWS - len(compared.shown)]
-    return compared
-
-
-def _columns(comparison: Comparison, given: Sequence[Given]) -> dict[str, list[Column]]:
-    """Return each covariate of a comparison at some draws, by its name."""
-    at_draws = [comparison.at(values) for values in given]
-    return {
-        column.name: [columns[index] for columns in at_draws]
-        for index, column in enumerate(comparison.columns)
-    }
-
-
-def _numbers(
-    observed: np.ndarray, replicated: np.ndarray, comparisons: Sequence[Comparison]
-) -> xr.Dataset:
-    """Return p-values and discrepancies from the statistics of all draws and comparisons."""
-    centre, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
-    spread = np.where(spread > 0, spread, 1.0)
-    standard = [(values - centre) / spread for values in (observed, replicated)]
-    largest = [values.max(axis=1) for values in standard]
-    single = [_p_value(*pair) for pair in zip(observed.T, replicated.T, strict=True)]
-    both = ("sample", "comparison")
-    return xr.Dataset(
-        {
-            "p_value": ((), _p_value(*largest)),
-            "observed": (("sample",), largest[0]),
-            "replicated": (("sample",), largest[1]),
-            "comparison_p_value": (("comparison",), single),
-            "observed_statistic": (both, observed),
-            "replicated_statistic": (both, replicated),
-            "comparison_excess": (("comparison",), standard[0].mean(axis=0)),
-        },
-        coords={"comparison": [comparison.name for comparison in comparisons]},
-    )
-
-
-def _p_value(observed: np.ndarray, replicated: np.ndarray) -> float:
-    """Return the share of draws whose replicated data are at least as far off."""
-    return monte_carlo_p_value(0.0, replicated - observed)
-
-
-def _witness(
-    panel: Panel,
-    samples: Samples,
-    columns: Mapping[str, Sequence[Column]],
-    ends: tuple[float, float],
-    rng: np.random.Generator,
-) -> xr.Dataset:
-    """Return the witness over residuals, and along every covariate."""
-    outcome = outcome_curve(panel, samples, ends)
-    fields: dict[str, Any] = {
-        "residual_value": (("residual",), outcome.places),
-        "witness": (("residual",), outcome.observed),
-        "witness_band": (("bound", "residual"), outcome.band),
-    }
-    coords: dict[str, Any] = {"bound": ["lower", "upper"]}
-    if columns:
-        curves = [covariate_curve(panel, samples, column, rng) for column in columns.values()]
-        dims = ("covariate", "position", "level")
-        fields["covariate_value"] = (dims[:2], np.stack([curve.places for curve in curves]))
-        fields["covariate_witness"] = (dims, np.stack([curve.observed for curve in curves]))
-        band = np.stack([curve.band for curve in curves], axis=1)
-        fields["covariate_witness_band"] = (("bound", *dims), band)
-        coords |= {"covariate": list(columns), "level": list(LEVELS)}
-    return xr.Dataset(fields, coords=coords)
-
-
-def _together(checks: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Join the results of several observed variables along a dim ``variable``."""
+def _together(checks: Sequence[xr.Dataset], options: Mapping[str, Any]) -> xr.Dataset:
+    """Return the result for all observed variables, with conclusions and settings."""
     names = [check.attrs["variable"] for check in checks]
+    settings = {
+        "result": "ksd_ppc",
+        "target": "fitted",
+        "kernel": options["kernel"],
+        "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
+        "alpha": options["alpha"],
+        "num_draws": len(checks[0]["sample"]),
+        "seed": options["seed"],
+    }
+    told = [
+        conclusion(check.assign_coords(variable=name).assign_attrs(settings))
+        for check, name in zip(checks, names, strict=True)
+    ]
+    attrs = attributes({"conclusion": " ".join(told), **settings})
+    return _joined(checks, names).assign_attrs(attrs)
+
+
+def _joined(checks: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
+    """Join the results of several observed variables along a dim ``variable``."""
     if len(checks) == 1:
         return checks[0].drop_attrs(deep=False).assign_coords(variable=names[0])
     kept = [contribution_name(name) for name in names]

@@ -21,8 +21,6 @@ from pymc_ksd.samples.covariates import Column, columns_of_table, user_columns
 from pymc_ksd.samples.posterior import Given
 from pymc_ksd.stein.bandwidths import median_distance
 
-__all__ = ["Comparison", "find_comparisons", "in_bandwidths"]
-
 #: Bandwidth of the kernel in median distances between observations.
 _SHORT = 1 / 3
 #: Points for the median distance between covariates, and between those that change with the draw.

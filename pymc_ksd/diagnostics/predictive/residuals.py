@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_ksd.diagnostics.scoring import redrawn
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.functions import draws_in_a_loop
 from pymc_ksd.models.target import first_line
@@ -23,14 +24,10 @@ from pymc_ksd.stein.langevin import CENTRAL
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import OPERATORS
 
-__all__ = ["Residuals", "residuals_given"]
-
 #: Values simulated for the centre and scale of every observation, fewer where that takes long.
 _SIMULATED, _FEWEST = 101, 21
 #: Numbers that they may have together.
 _NUMBERS = 25_000_000
-#: How often values are drawn again that rounding has put on the boundary of the support.
-_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -84,21 +81,17 @@ class Residuals:
         again.
         """
         n = len(self.centre)
-        points = self._draw(n, rng)
-        for _ in range(_ATTEMPTS):
-            bad = ~np.isfinite(points).all(axis=1)
-            if not bad.all():
-                full = np.where(bad[:, None], points[np.flatnonzero(~bad)[:1]], points)
-                values = self.density.values(full, *self.given)
-                bad |= ~np.isfinite(np.concatenate(values, axis=1)).all(axis=1)
-                if not bad.any():
-                    return self._scaled(points, values)
-            points[bad] = self._draw(n, rng)[bad]
-        raise ValueError(
-            f"Data replicated from the model have no finite density at {np.count_nonzero(bad)} of "
-            f"{n} observations of {self.density.places.name!r}: its distribution piles up at the "
-            "boundary of its support, beyond the precision of numbers."
+        points, values = redrawn(
+            lambda: self._draw(n, rng),
+            lambda points: self.density.values(points, *self.given),
+            OPERATORS[self.density.operator],
+            lambda count: (
+                f"Data replicated from the model have no finite density at {count} observations "
+                f"of {self.density.places.name!r}: its distribution piles up at the boundary of "
+                "its support, beyond the precision of numbers."
+            ),
         )
+        return self._scaled(points, values)
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         with _explained(self.density):
@@ -121,16 +114,17 @@ def residuals_given(
     if density.circular:
         return Residuals(density, given, np.zeros(shape), np.ones(shape))
     centre, spread = _from_quantiles(density, given, shape)
-    usable = np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
+    usable = _usable(centre, spread)
     if not usable.all():
         sample = _simulated(density, shape, given, rng)
         simulated = OPERATORS[density.operator].location_and_spread(sample)
-        centre, spread = (
-            np.where(usable, own, other)
-            for own, other in zip((centre, spread), simulated, strict=True)
-        )
-        usable = np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
+        centre, spread = np.where(usable, (centre, spread), simulated)
+        usable = _usable(centre, spread)
     return Residuals(density, given, np.where(usable, centre, 0.0), np.where(usable, spread, 1.0))
+
+
+def _usable(centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    return np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
 
 
 def _from_quantiles(

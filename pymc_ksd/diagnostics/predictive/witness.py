@@ -14,10 +14,12 @@ covariates, f depends on them too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_ksd.diagnostics.predictive.comparisons import in_bandwidths
 from pymc_ksd.engine.conditional import evaluate_witness
@@ -25,13 +27,11 @@ from pymc_ksd.samples.covariates import Column
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.points import Points
 
-__all__ = ["LEVELS", "Curve", "Samples", "covariate_curve", "outcome_curve"]
-
 #: Residuals of observed and of replicated data, for some draws.
 Samples = Sequence[Sequence[Points]]
 
 #: Shares of the residuals next to a place below which the witness along a covariate is shown.
-LEVELS = {"low": 0.1, "middle": 0.5, "high": 0.9}
+_LEVELS = {"low": 0.1, "middle": 0.5, "high": 0.9}
 #: Places along the outcome, and along a covariate.
 _OUTCOMES, _POSITIONS = 65, 25
 #: Share of the replicated curves that lie in the band from end to end, and the least width of the
@@ -58,32 +58,14 @@ class Curve:
     band: np.ndarray
 
 
-def outcome_curve(
+def witness(
     panel: Panel,
     samples: Samples,
+    columns: Mapping[str, Sequence[Column]],
     ends: tuple[float, float],
-) -> Curve:
-    """Return the witness over one-dimensional outcomes."""
-    places = np.linspace(*ends, _OUTCOMES)
-    weights = np.ones((len(samples[0][0].positions), len(places)))
-
-    def evaluate(points: Points) -> np.ndarray:
-        return _evaluated(panel, points, places[:, None], weights)
-
-    curves = [[evaluate(points) for points in pair] for pair in samples]
-    return _summary(places, np.array(curves))
-
-
-def covariate_curve(
-    panel: Panel,
-    samples: Samples,
-    columns: Sequence[Column],
     rng: np.random.Generator,
-) -> Curve:
-    """Return the witness of one-dimensional outcomes along a covariate.
-
-    At every place it is shown for three residuals, each sample's own quantiles there: a model that
-    is far off would leave nothing to see at residuals that it expects.
+) -> xr.Dataset:
+    """Return the witness of one-dimensional outcomes, and along every covariate.
 
     Parameters
     ----------
@@ -91,14 +73,52 @@ def covariate_curve(
         The Stein kernels.
     samples : sequence of pairs of Points
         Residuals of observed and of replicated data, for some draws.
-    columns : sequence of Column
-        The covariate at each of these draws.
+    columns : mapping of str to sequence of Column
+        Each covariate at these draws, by its name.
+    ends : tuple of float
+        Between which residuals it is evaluated.
     rng : numpy.random.Generator
-        Picks observations for the covariate's median distance when there are many.
+        Picks observations for the covariates' median distances when there are many.
 
     Returns
     -------
-    Curve
+    xarray.Dataset
+    """
+    outcome = _outcome_curve(panel, samples, ends)
+    fields: dict[str, Any] = {
+        "residual_value": (("residual",), outcome.places),
+        "witness": (("residual",), outcome.observed),
+        "witness_band": (("bound", "residual"), outcome.band),
+    }
+    coords: dict[str, Any] = {"bound": ["lower", "upper"]}
+    if columns:
+        curves = [_covariate_curve(panel, samples, column, rng) for column in columns.values()]
+        dims = ("covariate", "position", "level")
+        fields["covariate_value"] = (dims[:2], np.stack([curve.places for curve in curves]))
+        fields["covariate_witness"] = (dims, np.stack([curve.observed for curve in curves]))
+        band = np.stack([curve.band for curve in curves], axis=1)
+        fields["covariate_witness_band"] = (("bound", *dims), band)
+        coords |= {"covariate": list(columns), "level": list(_LEVELS)}
+    return xr.Dataset(fields, coords=coords)
+
+
+def _outcome_curve(panel: Panel, samples: Samples, ends: tuple[float, float]) -> Curve:
+    """Return the witness over one-dimensional outcomes."""
+    places = np.linspace(*ends, _OUTCOMES)
+    weights = np.ones((len(samples[0][0].positions), len(places)))
+    curves = [
+        [_evaluated(panel, points, places[:, None], weights) for points in pair] for pair in samples
+    ]
+    return _summary(places, np.array(curves))
+
+
+def _covariate_curve(
+    panel: Panel, samples: Samples, columns: Sequence[Column], rng: np.random.Generator
+) -> Curve:
+    """Return the witness of one-dimensional outcomes along a covariate.
+
+    At every place it is shown for three residuals, each sample's own quantiles there: a model that
+    is far off would leave nothing to see at residuals that it expects.
     """
     places = _places(columns)
     curves: list[list[np.ndarray]] = []
@@ -106,12 +126,12 @@ def covariate_curve(
     for index, (column, pair) in enumerate(zip(columns, samples, strict=True)):
         if index == 0 or column is not columns[index - 1]:
             weights = _weights(column, places, rng)
-        repeated = np.repeat(weights, len(LEVELS), axis=1)
+        repeated = np.repeat(weights, len(_LEVELS), axis=1)
         curves.append([])
         for points in pair:
             grid = _quantiles(points.positions[:, 0], weights).reshape(-1, 1)
             curve = _evaluated(panel, points, grid, repeated)
-            curves[-1].append(curve.reshape(len(places), len(LEVELS)))
+            curves[-1].append(curve.reshape(len(places), len(_LEVELS)))
     return _of_one_length(_summary(places, np.array(curves)))
 
 
@@ -142,11 +162,11 @@ def _weights(column: Column, places: np.ndarray, rng: np.random.Generator) -> np
 
 
 def _quantiles(residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the residuals at :data:`LEVELS` for every column of weights, shape (places, 3)."""
+    """Return the residuals at :data:`_LEVELS` for every column of weights, shape (places, 3)."""
     order = np.argsort(residuals)
     shares = np.cumsum(weights[order], axis=0)
     shares /= shares[-1]
-    rows = [np.argmax(shares >= level - 1e-12, axis=0) for level in LEVELS.values()]
+    rows = [np.argmax(shares >= level - 1e-12, axis=0) for level in _LEVELS.values()]
     quantiles: np.ndarray = residuals[order][np.stack(rows, axis=1)]
     return quantiles
 
