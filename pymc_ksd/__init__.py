@@ -23,13 +23,25 @@ from pymc_ksd.report.create import ksd_report
 from pymc_ksd.report.document import Report
 from pymc_ksd.report.explanations import Explanation, Finding, explain
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import Null
-from pymc_ksd.stats.nulls import Multinomial, Normal, Parametric, Rademacher, Wild, register_null
-from pymc_ksd.stats.statistics import Statistic
-from pymc_ksd.stats.statistics import Block, Linear, UStatistic, VStatistic, register_statistic
-from pymc_ksd.stein.custom_kernels import General, Radial
+from pymc_ksd.stats.nulls import (
+    Multinomial,
+    Normal,
+    Null,
+    Parametric,
+    Rademacher,
+    Wild,
+    register_null,
+)
+from pymc_ksd.stats.statistics import (
+    Block,
+    Linear,
+    Statistic,
+    UStatistic,
+    VStatistic,
+    register_statistic,
+)
+from pymc_ksd.stein.custom_kernels import General, Radial, register_kernel
 from pymc_ksd.stein.kernels import IMQ, RBF, Kernel, Matern52, SumKernel
-from pymc_ksd.stein.custom_kernels import register_kernel
 
 __all__ = [
     "IMQ",

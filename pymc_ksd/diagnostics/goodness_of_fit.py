@@ -18,10 +18,8 @@ from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
 from pymc_ksd.samples.containers import holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import Null, fewest_replicates
-from pymc_ksd.stats.nulls import Wild, get_null
-from pymc_ksd.stats.statistics import Statistic
-from pymc_ksd.stats.statistics import Block, VStatistic, get_statistic
+from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
+from pymc_ksd.stats.statistics import Block, Statistic, VStatistic, get_statistic
 from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 

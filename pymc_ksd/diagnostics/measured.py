@@ -15,10 +15,10 @@ from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.samples.containers import check_draws
 from pymc_ksd.stats.nulls import Wild
-from pymc_ksd.engine.walk import Effort
-from pymc_ksd.stats.statistics import VStatistic
+from pymc_ksd.stats.statistics import Request, VStatistic
 from pymc_ksd.stats.test import Plan
 
 #: Steps of an evolution curve.
@@ -137,7 +137,7 @@ def measure(
     prepared = prepare(target, data, how, random_seed, progressbar=effort.progressbar)
     groups = prepared.sample.chain_numbers
     estimate = VStatistic().estimate(
-        prepared.panel, prepared.points, effort, groups=groups, details=coordinates
+        Request(prepared.panel, prepared.points, effort, groups=groups, details=coordinates)
     )
     assert estimate.sums is not None  # all pairs were evaluated
     return Measured(prepared, estimate.sums)

@@ -15,6 +15,7 @@ from pymc_ksd.diagnostics.scoring import (
     scaled_stream,
     score_points,
 )
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import optional_count, seeded_generator
 from pymc_ksd.samples.containers import holds_draws, values_of
@@ -23,7 +24,6 @@ from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.panel import Panel
-from pymc_ksd.engine.walk import Effort
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
 from pymc_ksd.stein.custom_kernels import get_kernel
 from pymc_ksd.stein.kernels import Kernel

@@ -15,9 +15,8 @@ from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.target import Target
 from pymc_ksd.samples.stream import DrawStream
 from pymc_ksd.stein.operator import SteinOperator
+from pymc_ksd.stein.points import Points, Scaling
 from pymc_ksd.stein.stein_kernel import OPERATORS
-from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.points import Scaling
 
 #: Points that are scored before progress is shown.
 _SCORED_TOGETHER = 2_000

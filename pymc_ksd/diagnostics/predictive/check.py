@@ -27,8 +27,8 @@ from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.samples.posterior import Given, given_values
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stein.bandwidths import check_bandwidth
-from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.custom_kernels import get_kernel
+from pymc_ksd.stein.kernels import Kernel
 
 
 def ksd_ppc(

@@ -15,14 +15,14 @@ from pymc_ksd.diagnostics.prepare import Comparing
 from pymc_ksd.diagnostics.results import at_places
 from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.samples.covariates import Column
 from pymc_ksd.samples.posterior import Given
 from pymc_ksd.stats.nulls import monte_carlo_p_value
 from pymc_ksd.stats.panel import Panel
-from pymc_ksd.engine.walk import Effort
-from pymc_ksd.stein.stein_kernel import OPERATORS
 from pymc_ksd.stein.points import Points
+from pymc_ksd.stein.stein_kernel import OPERATORS
 
 #: Numbers that samples evaluated together may have.
 _NUMBERS = 25_000_000
@@ -142,9 +142,7 @@ def _compare(
             compared.panel.members,
             samples,
             covariates,
-            block_size=effort.block_size,
-            progressbar=effort.progressbar,
-            client=effort.client,
+            effort,
         )
         compared.sums.append(compared.panel.joined(sums))
         compared.rows += compared.panel.joined(rows)
