@@ -14,8 +14,6 @@ from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
 from pymc_ksd.diagnostics.results import conclusion
 from pymc_ksd.plots import plot_ksd_test
 
-__all__ = ["NEWCOMB", "main"]
-
 #: Simon Newcomb's 1882 measurements of the passage time of light, as deviations from 24,800 ns
 #: (Stigler 1977, Annals of Statistics 5, 1055–1098).
 NEWCOMB = np.array(

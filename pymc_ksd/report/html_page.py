@@ -12,18 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_ksd.report.explanations import APPEARANCE, Finding
-
-__all__ = [
-    "Section",
-    "cell",
-    "document",
-    "fragment",
-    "paragraph",
-    "picture",
-    "settings_table",
-    "table",
-]
+from pymc_ksd.report.findings import APPEARANCE, Finding, html_list
 
 #: Rows that a table shows before the rest is folded away.
 _ROWS = 25
@@ -76,7 +65,7 @@ class Section:
     html: str
 
 
-def document(title: str, body: str) -> str:
+def whole_page(title: str, body: str) -> str:
     """Return a whole page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -85,7 +74,7 @@ def document(title: str, body: str) -> str:
     )
 
 
-def fragment(
+def body(
     title: str,
     verdict: Finding,
     findings: Sequence[Finding],
@@ -99,14 +88,14 @@ def fragment(
         f"<h1>{escape(title)}</h1>",
         f'<div class="verdict" style="--status:{APPEARANCE[verdict.status][1]}">'
         f"<p>{escape(verdict.headline)}</p></div>",
-        _list(verdict.advice),
+        html_list(verdict.advice),
         "<h2>What was found</h2>",
     ]
     for finding in findings:
         _, colour, word = APPEARANCE[finding.status]
         parts.append(
             f'<div class="finding" style="--status:{colour}"><p><span class="status">{word}</span>'
-            f"{escape(finding.headline)}</p>{_list(finding.advice)}</div>"
+            f"{escape(finding.headline)}</p>{html_list(finding.advice)}</div>"
         )
     for section in sections:
         parts.append(f"<section><h2>{escape(section.title)}</h2>{section.html}</section>")
@@ -185,7 +174,3 @@ def cell(value: object) -> str:
         return "–"
     whole = number == round(number) and abs(number) >= 10
     return f"{number:,.0f}" if whole else f"{number:.4g}"
-
-
-def _list(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+import pymc_ksd.report.html_page as html
+from pymc_ksd.diagnostics.results import by_variable
 from pymc_ksd.plots import (
     plot_ksd_contributions,
     plot_ksd_evolution,
@@ -18,28 +20,52 @@ from pymc_ksd.plots import (
     plot_ksd_test,
     plot_ksd_witness,
 )
-from pymc_ksd.report.explanations import APPEARANCE, Explanation, Finding, low_share
-from pymc_ksd.report.page import (
-    Section,
-    cell,
-    document,
-    fragment,
-    paragraph,
-    picture,
-    settings_table,
-    table,
-)
-from pymc_ksd.report.verdict import by_variable
+from pymc_ksd.report.explanations import low_share
+from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-__all__ = ["Report"]
 
 #: Columns of the summary table that are looked at first; a terminal shows no others.
 _FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "ksd", "ess_ksd")
 #: Rows of the summary table that a terminal shows.
 _TERMINAL_ROWS = 12
+#: Numbers and settings of the test that JSON holds.
+_TEST_NUMBERS = ("p_value", "statistic", "critical_value", "ksd", "ess_ksd")
+_TEST_SETTINGS = ("n", "n_chains", "null", "kernel")
+#: Pictures of the draws: of which result, how it is drawn, and the caption.
+_OF_DRAWS = (
+    (
+        "test",
+        plot_ksd_test,
+        "The test of the draws: the statistic among values it takes for draws that are right.",
+    ),
+    (
+        "evolution",
+        plot_ksd_evolution,
+        "The discrepancy as draws accumulate; draws that are right keep falling with the dashed "
+        "line.",
+    ),
+    (
+        "measures",
+        plot_ksd_contributions,
+        "What the draws of each parameter are worth, beside their effective sample size by "
+        "autocorrelation.",
+    ),
+)
+#: Pictures of every observed variable.
+_OF_MODEL = (
+    (
+        plot_ksd_ppc,
+        "Discrepancies of the observed {name} and of data replicated from the model; right of the "
+        "line the observed data are further off.",
+    ),
+    (
+        plot_ksd_witness,
+        "Where the model and {name} disagree: of data replicated from the model, 95 % stay in the "
+        "band everywhere.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +112,10 @@ class Report:
         """Whether a test rejected the draws or the model."""
         return self.verdict.status == "rejected"
 
+    @property
+    def _remarks(self) -> tuple[str, ...]:
+        return (*self.missing, *self.notes)
+
     def save(self, path: str | Path) -> Path:
         """Write the report as one HTML page that needs nothing else.
 
@@ -105,16 +135,16 @@ class Report:
 
     def to_html(self) -> str:
         """Return the report as a whole HTML page."""
-        return document(self.title, self._repr_html_())
+        return html.whole_page(self.title, self._repr_html_())
 
     def _repr_html_(self) -> str:
         """Return the report as HTML for a notebook."""
-        return fragment(self.title, self.verdict, self.findings, self._sections(), self._footer())
+        return html.body(self.title, self.verdict, self.findings, self._sections(), self._footer())
 
     def __str__(self) -> str:
         """Return the words as plain text."""
         words = str(Explanation((self.verdict, *self.findings)))
-        return "\n".join([words, *(f"Note: {note}" for note in (*self.missing, *self.notes))])
+        return "\n".join([words, *(f"Note: {note}" for note in self._remarks)])
 
     __repr__ = __str__
 
@@ -132,12 +162,12 @@ class Report:
         parts.append(Explanation(self.findings).__rich__())
         if self.summary is not None:
             parts.append(_terminal_table(self.summary))
-        parts += [Text(f"Note: {note}", style="italic") for note in (*self.missing, *self.notes)]
+        parts += [Text(f"Note: {note}", style="italic") for note in self._remarks]
         return Group(*parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words as plain values, as JSON holds them."""
-        contents: dict[str, Any] = {
+        return {
             "verdict": self.verdict.headline,
             "rejected": self.rejected,
             "advice": list(self.verdict.advice),
@@ -145,95 +175,38 @@ class Report:
                 {"status": one.status, "headline": one.headline, "advice": list(one.advice)}
                 for one in self.findings
             ],
-            "sampler": None,
-            "predictive": None,
-            "summary": None,
+            "sampler": None if self.test is None else _test_values(self.test),
+            "predictive": None if self.check is None else _check_values(self.check),
+            "summary": None if self.summary is None else _plain(self.summary.to_dict("index")),
             "complete": not self.missing,
             "missing": list(self.missing),
             "notes": list(self.notes),
-            "settings": {key: _plain(value) for key, value in self.settings.items()},
+            "settings": _plain(self.settings),
         }
-        if self.test is not None:
-            names = ("p_value", "statistic", "critical_value", "ksd", "ess_ksd")
-            contents["sampler"] = {name: _plain(self.test[name].item()) for name in names} | {
-                name: _plain(self.test.attrs[name]) for name in ("n", "n_chains", "null", "kernel")
-            }
-        if self.summary is not None:
-            rows = self.summary.to_dict(orient="index")
-            contents["summary"] = {
-                str(label): {str(name): _plain(value) for name, value in row.items()}
-                for label, row in rows.items()
-            }
-        if self.check is not None:
-            contents["predictive"] = {
-                name: {
-                    "p_value": float(one["p_value"]),
-                    "comparisons": {
-                        str(key): _plain(value)
-                        for key, value in zip(
-                            one["comparison"].values, one["comparison_p_value"].values, strict=True
-                        )
-                    },
-                }
-                for name, one in by_variable(self.check).items()
-            }
-        return contents
 
-    def _sections(self) -> list[Section]:
-        sections = []
-        if self.test is not None and self.evolution is not None and self.measures is not None:
-            pictures = [
-                picture(
-                    plot_ksd_test(self.test, backend="matplotlib"),
-                    "The test of the draws: the statistic among values it takes for draws that are "
-                    "right.",
-                ),
-                picture(
-                    plot_ksd_evolution(self.evolution, backend="matplotlib"),
-                    "The discrepancy as draws accumulate; draws that are right keep falling with "
-                    "the dashed line.",
-                ),
-                picture(
-                    plot_ksd_contributions(self.measures, backend="matplotlib"),
-                    "What the draws of each parameter are worth, beside their effective sample "
-                    "size by autocorrelation.",
-                ),
-            ]
-            sections.append(Section("Are the draws right?", "".join(pictures)))
+    def _sections(self) -> list[html.Section]:
+        pictures = [
+            html.picture(plot(getattr(self, name), backend="matplotlib"), caption)
+            for name, plot, caption in _OF_DRAWS
+            if getattr(self, name) is not None
+        ]
+        sections = [html.Section("Are the draws right?", "".join(pictures))] if pictures else []
         if self.summary is not None:
-            share = low_share(len(self.summary))
-            low = self.summary["ess_ksd"] < share * self.summary["ess_bulk"].astype(float)
-            text = paragraph(
-                "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that "
-                "would be as close (ess_ksd). Coloured rows: ess_ksd below "
-                f"{share:.0%} of ess_bulk, which is hardly chance in any of so many rows."
-            )
-            shown = self.summary[_ordered(list(self.summary.columns))]
-            sections.append(Section("Parameters", text + table(shown, list(low))))
+            sections.append(_parameters(self.summary))
         if self.check is not None:
-            pictures = []
-            for name in by_variable(self.check):
-                for plot, caption in (
-                    (
-                        plot_ksd_ppc,
-                        f"Discrepancies of the observed {name} and of data replicated from the "
-                        "model; right of the line the observed data are further off.",
-                    ),
-                    (
-                        plot_ksd_witness,
-                        f"Where the model and {name} disagree: of data replicated from the model, "
-                        "95 % stay in the band everywhere.",
-                    ),
-                ):
-                    collection = plot(self.check, variable=name, backend="matplotlib")
-                    pictures.append(picture(collection, caption))
-            title = "Does the model explain its data?"
-            sections.append(Section(title, "".join(pictures)))
-        if self.missing or self.notes:
-            notes = "".join(paragraph(note) for note in (*self.missing, *self.notes))
-            sections.append(Section("Notes", notes))
+            pictures = [
+                html.picture(
+                    plot(self.check, variable=name, backend="matplotlib"), caption.format(name=name)
+                )
+                for name in by_variable(self.check)
+                for plot, caption in _OF_MODEL
+            ]
+            sections.append(html.Section("Does the model explain its data?", "".join(pictures)))
+        if self._remarks:
+            notes = "".join(html.paragraph(note) for note in self._remarks)
+            sections.append(html.Section("Notes", notes))
         rows = [(key, _shown(value)) for key, value in self.settings.items()]
-        sections.append(Section("Settings", settings_table(rows)))
+        sections.append(html.Section("Settings", html.settings_table(rows)))
         return sections
 
     def _footer(self) -> str:
@@ -245,9 +218,17 @@ class Report:
         )
 
 
-def _ordered(columns: Sequence[str]) -> list[str]:
-    """Return columns with those first that are looked at first."""
-    return sorted(columns, key=lambda name: name not in _FIRST_COLUMNS)
+def _parameters(summary: pd.DataFrame) -> html.Section:
+    """Return the summary table with low effective sample sizes marked."""
+    share = low_share(len(summary))
+    low = summary["ess_ksd"] < share * summary["ess_bulk"].astype(float)
+    text = html.paragraph(
+        "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that would be as "
+        f"close (ess_ksd). Coloured rows: ess_ksd below {share:.0%} of ess_bulk, which is hardly "
+        "chance in any of so many rows."
+    )
+    columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
+    return html.Section("Parameters", text + html.table(summary[columns], list(low)))
 
 
 def _terminal_table(summary: pd.DataFrame) -> Any:
@@ -261,19 +242,36 @@ def _terminal_table(summary: pd.DataFrame) -> Any:
     caption = f"{more:,} more with larger ess_ksd" if more else None
     shown = Table("", *columns, caption=caption)
     for label, row in rows[columns].iterrows():
-        shown.add_row(Text(str(label)), *(Text(cell(value)) for value in row))
+        shown.add_row(Text(str(label)), *(Text(html.cell(value)) for value in row))
     return shown
+
+
+def _test_values(test: xr.Dataset) -> dict[str, Any]:
+    numbers = {name: test[name].item() for name in _TEST_NUMBERS}
+    return _plain(numbers | {name: test.attrs[name] for name in _TEST_SETTINGS})
+
+
+def _check_values(check: xr.Dataset) -> dict[str, Any]:
+    return {
+        name: {
+            "p_value": float(one["p_value"]),
+            "comparisons": _plain(
+                dict(zip(one["comparison"].values, one["comparison_p_value"].values, strict=True))
+            ),
+        }
+        for name, one in by_variable(check).items()
+    }
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON holds it; it has no NaN."""
-    if isinstance(value, np.ndarray):
-        return [_plain(one) for one in value.tolist()]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _shown(value: Any) -> str:
