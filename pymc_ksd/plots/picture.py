@@ -144,15 +144,12 @@ def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Da
 def _visual_options(
     visuals: Mapping[Any, Any] | None, known: tuple[str, ...]
 ) -> dict[str, dict[str, Any] | None]:
-    given = dict(visuals or {})
+    given = {key: {} if value is True else value for key, value in (visuals or {}).items()}
     unknown = [key for key in given if key not in known]
     if unknown:
         raise ValueError(
             f"`visuals` must have keys among {', '.join(map(repr, known))}, got "
             f"{', '.join(map(repr, unknown))}."
         )
-    options: dict[str, dict[str, Any] | None] = {}
-    for key in known:
-        value = given.get(key, {})
-        options[key] = None if value is False else {} if value is True else dict(value)
-    return options
+    chosen = {key: given.get(key, {}) for key in known}
+    return {key: None if value is False else dict(value) for key, value in chosen.items()}

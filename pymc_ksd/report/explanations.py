@@ -26,7 +26,7 @@ _NEAR = 0.2
 #: Variables that are named.
 _NAMED = 3
 #: What to do after a test that rejects, by what was tested.
-_AFTER_REJECTION = {
+_AFTER_REJECTION: dict[str, tuple[str, ...]] = {
     "posterior": (
         "Look at R-hat and divergences first: chains that disagree need a longer run or another "
         "parametrization.",
@@ -46,7 +46,7 @@ _AFTER_REJECTION = {
     ),
 }
 #: The same after one that does not.
-_AFTER_PASS = {
+_AFTER_PASS: dict[str, tuple[str, ...]] = {
     "posterior": (
         "The test uses gradients of the log-density where there are draws. It cannot see modes "
         "that no chain has visited, nor how much weight modes far apart have: keep looking at "
@@ -144,7 +144,7 @@ def _of_test(result: xr.Dataset) -> Explanation:
     rejected = rejects(result)
     draws = result.attrs.get("sample") == "draws"
     target = "posterior" if draws else str(result.attrs.get("target"))
-    known: dict[str, tuple[str, ...]] = _AFTER_REJECTION if rejected else _AFTER_PASS
+    known = _AFTER_REJECTION if rejected else _AFTER_PASS
     advice = known.get(target, known["data"])
     if rejected:
         advice = (*near_the_level(result), *_largest_contributions(result), *advice)

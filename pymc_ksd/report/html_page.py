@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from typing import Any
@@ -57,20 +56,12 @@ print-color-adjust:exact}}
 """
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page: a heading, and HTML whose labels are escaped already."""
-
-    title: str
-    html: str
-
-
-def whole_page(title: str, body: str) -> str:
+def whole_page(title: str, contents: str) -> str:
     """Return a whole page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n</head>\n<body>\n{contents}\n</body>\n</html>\n"
     )
 
 
@@ -78,7 +69,7 @@ def body(
     title: str,
     verdict: Finding,
     findings: Sequence[Finding],
-    sections: Iterable[Section],
+    sections: Iterable[str],
     footer: str,
 ) -> str:
     """Return the page's body, with its style, so that it can also stand in a notebook."""
@@ -97,10 +88,13 @@ def body(
             f'<div class="finding" style="--status:{colour}"><p><span class="status">{word}</span>'
             f"{escape(finding.headline)}</p>{html_list(finding.advice)}</div>"
         )
-    for section in sections:
-        parts.append(f"<section><h2>{escape(section.title)}</h2>{section.html}</section>")
-    parts.append(f"<footer>{escape(footer)}</footer></div>")
+    parts += [*sections, f"<footer>{escape(footer)}</footer></div>"]
     return "\n".join(part for part in parts if part)
+
+
+def section(title: str, contents: Iterable[str]) -> str:
+    """Return a part of the page: a heading, and HTML whose labels are escaped already."""
+    return f"<section><h2>{escape(title)}</h2>{''.join(contents)}</section>"
 
 
 def paragraph(text: str) -> str:

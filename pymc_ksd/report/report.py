@@ -11,15 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+import pymc_ksd.plots as plots
 import pymc_ksd.report.html_page as html
 from pymc_ksd.diagnostics.results import by_variable
-from pymc_ksd.plots import (
-    plot_ksd_contributions,
-    plot_ksd_evolution,
-    plot_ksd_ppc,
-    plot_ksd_test,
-    plot_ksd_witness,
-)
 from pymc_ksd.report.explanations import low_share
 from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 
@@ -37,18 +31,18 @@ _TEST_SETTINGS = ("n", "n_chains", "null", "kernel")
 _OF_DRAWS = (
     (
         "test",
-        plot_ksd_test,
+        plots.plot_ksd_test,
         "The test of the draws: the statistic among values it takes for draws that are right.",
     ),
     (
         "evolution",
-        plot_ksd_evolution,
+        plots.plot_ksd_evolution,
         "The discrepancy as draws accumulate; draws that are right keep falling with the dashed "
         "line.",
     ),
     (
         "measures",
-        plot_ksd_contributions,
+        plots.plot_ksd_contributions,
         "What the draws of each parameter are worth, beside their effective sample size by "
         "autocorrelation.",
     ),
@@ -56,12 +50,12 @@ _OF_DRAWS = (
 #: Pictures of every observed variable.
 _OF_MODEL = (
     (
-        plot_ksd_ppc,
+        plots.plot_ksd_ppc,
         "Discrepancies of the observed {name} and of data replicated from the model; right of the "
         "line the observed data are further off.",
     ),
     (
-        plot_ksd_witness,
+        plots.plot_ksd_witness,
         "Where the model and {name} disagree: of data replicated from the model, 95 % stay in the "
         "band everywhere.",
     ),
@@ -184,13 +178,13 @@ class Report:
             "settings": _plain(self.settings),
         }
 
-    def _sections(self) -> list[html.Section]:
+    def _sections(self) -> list[str]:
         pictures = [
             html.picture(plot(getattr(self, name), backend="matplotlib"), caption)
             for name, plot, caption in _OF_DRAWS
             if getattr(self, name) is not None
         ]
-        sections = [html.Section("Are the draws right?", "".join(pictures))] if pictures else []
+        sections = [html.section("Are the draws right?", pictures)] if pictures else []
         if self.summary is not None:
             sections.append(_parameters(self.summary))
         if self.check is not None:
@@ -201,24 +195,21 @@ class Report:
                 for name in by_variable(self.check)
                 for plot, caption in _OF_MODEL
             ]
-            sections.append(html.Section("Does the model explain its data?", "".join(pictures)))
+            sections.append(html.section("Does the model explain its data?", pictures))
         if self._remarks:
-            notes = "".join(html.paragraph(note) for note in self._remarks)
-            sections.append(html.Section("Notes", notes))
+            sections.append(html.section("Notes", map(html.paragraph, self._remarks)))
         rows = [(key, _shown(value)) for key, value in self.settings.items()]
-        sections.append(html.Section("Settings", html.settings_table(rows)))
+        sections.append(html.section("Settings", [html.settings_table(rows)]))
         return sections
 
     def _footer(self) -> str:
-        attrs = self.settings
-        return (
-            f"pymc_ksd {attrs.get('inference_library_version', '')}, "
-            f"{attrs.get('created_at', '')}. Kernelized Stein discrepancy: Liu, Lee and Jordan "
-            "(2016)."
-        )
+        names = ("inference_library_version", "created_at")
+        version, time = (self.settings.get(name, "") for name in names)
+        method = "Kernelized Stein discrepancy: Liu, Lee and Jordan (2016)."
+        return f"pymc_ksd {version}, {time}. {method}"
 
 
-def _parameters(summary: pd.DataFrame) -> html.Section:
+def _parameters(summary: pd.DataFrame) -> str:
     """Return the summary table with low effective sample sizes marked."""
     share = low_share(len(summary))
     low = summary["ess_ksd"] < share * summary["ess_bulk"].astype(float)
@@ -228,7 +219,7 @@ def _parameters(summary: pd.DataFrame) -> html.Section:
         "chance in any of so many rows."
     )
     columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
-    return html.Section("Parameters", text + html.table(summary[columns], list(low)))
+    return html.section("Parameters", [text, html.table(summary[columns], list(low))])
 
 
 def _terminal_table(summary: pd.DataFrame) -> Any:
