@@ -19,9 +19,10 @@ from pymc_ksd.plots import (
     plot_ksd_test,
     plot_ksd_witness,
 )
-from pymc_ksd.report.create import ksd_report
-from pymc_ksd.report.document import Report
-from pymc_ksd.report.explanations import Explanation, Finding, explain
+from pymc_ksd.report.explanations import explain
+from pymc_ksd.report.findings import Explanation, Finding
+from pymc_ksd.report.report import Report
+from pymc_ksd.report.run_checks import ksd_report
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import (
     Multinomial,

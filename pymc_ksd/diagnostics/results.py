@@ -141,6 +141,18 @@ def _plain(value: Any) -> Any:
     return repr(value)
 
 
+def rejects(result: xr.Dataset) -> bool:
+    """Whether a test, or a check of one observed variable, rejects at its level."""
+    return float(result["p_value"]) <= float(result.attrs["alpha"])
+
+
+def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
+    """Return the predictive check of every observed variable."""
+    if "variable" not in check.dims:
+        return {str(check["variable"].item()): check}
+    return {str(name): check.sel(variable=name) for name in check["variable"].values}
+
+
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
@@ -163,7 +175,7 @@ def worth(ess_ksd: float, n: int) -> str:
 
 
 def growth(evolution: xr.Dataset) -> tuple[bool, str]:
-    """Tell whether the effective sample size has stopped to grow, and say so in words."""
+    """Tell whether the effective sample size has stopped growing, and say so in words."""
     steps, sizes = evolution["n_draws"].values, evolution["ess_ksd"].values
     n_chains = evolution.sizes["chain"]
     quarter = int(np.argmin(np.abs(steps - steps[-1] / 4)))

@@ -9,24 +9,12 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.diagnostics.results import conclusion
-from pymc_ksd.plots.options import (
-    ACCEPTED,
-    NEUTRAL,
-    REJECTED,
-    collection_options,
-    marker_size,
-    one_variable,
-    plain,
-    visual_options,
-)
+from pymc_ksd.plots.picture import DASHED, NEUTRAL, Backend, Picture, accent, one_variable
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
-__all__ = ["plot_ksd_ppc"]
-
 Visual = Literal["draws", "diagonal", "xlabel", "ylabel", "title"]
-_VISUALS: tuple[Visual, ...] = ("draws", "diagonal", "xlabel", "ylabel", "title")
 
 
 def plot_ksd_ppc(
@@ -34,7 +22,7 @@ def plot_ksd_ppc(
     *,
     variable: str | None = None,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
+    backend: Backend | None = None,
     visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -64,41 +52,17 @@ def plot_ksd_ppc(
     PlotCollection
         The figure, its axes and all that was drawn, to be changed or saved.
     """
-    from arviz_plots import PlotCollection
-    from arviz_plots import visuals as draw
-
-    options = visual_options(visuals, _VISUALS)
     check = one_variable(check, variable)
     name = str(check["variable"].item())
-    pairs = np.stack([check["observed"].values, check["replicated"].values])
-    data = xr.Dataset({name: (("plot_axis", "sample"), pairs)}, coords={"plot_axis": ["x", "y"]})
-    if plot_collection is None:
-        plot_collection = PlotCollection.wrap(
-            data.sel(plot_axis="x", drop=True),
-            **collection_options(pc_kwargs, backend, (800, 550)),
-        )
-    if options["diagonal"] is not None:
-        ends = [pairs.min(), pairs.max()]
-        line = xr.Dataset(
-            {name: (("plot_axis", "end"), np.array([ends, ends]))},
-            coords={"plot_axis": ["x", "y"]},
-        )
-        style = {"color": NEUTRAL, "linestyle": "C1", "width": 1.5}
-        plot_collection.map(draw.line_xy, "diagonal", data=line, **{**style, **options["diagonal"]})
-    if options["draws"] is not None:
-        rejected = float(check["p_value"]) <= float(check.attrs["alpha"])
-        style = {"color": REJECTED if rejected else ACCEPTED, "alpha": 0.6}
-        style["size"] = marker_size(plot_collection, 30)
-        plot_collection.map(draw.scatter_xy, "draws", data=data, **{**style, **options["draws"]})
-    texts = {
-        "xlabel": (draw.labelled_x, f"discrepancy of the observed {name}"),
-        "ylabel": (draw.labelled_y, "discrepancy of replicated data"),
-        "title": (draw.labelled_title, conclusion(check)),
-    }
-    for key, (function, text) in texts.items():
-        chosen = options[key]
-        if chosen is not None:
-            plot_collection.map(
-                function, key, data=data, text=plain(plot_collection, text), **chosen
-            )
-    return plot_collection
+    observed, replicated = check["observed"].values, check["replicated"].values
+    data = xr.Dataset({name: ("sample", observed)})
+    picture = Picture.open(data, (800, 550), Visual, visuals, plot_collection, backend, pc_kwargs)
+    both = np.stack([observed, replicated])
+    ends = [both.min(), both.max()]
+    picture.line("diagonal", ends, ends, color=NEUTRAL, linestyle=DASHED, width=1.5)
+    picture.dots("draws", observed, replicated, size=30, color=accent(check), alpha=0.6)
+    return picture.close(
+        xlabel=f"discrepancy of the observed {name}",
+        ylabel="discrepancy of replicated data",
+        title=conclusion(check),
+    )

@@ -9,34 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import contribution_name
-from pymc_ksd.plots.options import (
-    CHAIN,
-    NEUTRAL,
-    collection_options,
-    marker_size,
-    one_variable,
-    plain,
-    visual_options,
-)
+from pymc_ksd.diagnostics.results import contribution_name, rejects
+from pymc_ksd.plots.picture import DASHED, NEUTRAL, PALE, STRONG, Backend, Picture, one_variable
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
-__all__ = ["plot_ksd_witness"]
-
 Visual = Literal["witness", "band", "zero", "observations", "xlabel", "ylabel", "title"]
-_VISUALS: tuple[Visual, ...] = (
-    "witness",
-    "band",
-    "zero",
-    "observations",
-    "xlabel",
-    "ylabel",
-    "title",
-)
 #: Colours of the witness at low, middle and high residuals.
-_LEVEL_COLOURS = ("#2166ac", "#444444", "#b2182b")
+_LEVEL_COLOURS = ("#2166ac", NEUTRAL, "#b2182b")
 
 
 @dataclass(frozen=True)
@@ -58,7 +39,7 @@ def plot_ksd_witness(
     covariate: str | None = None,
     variable: str | None = None,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly", "none"] | None = None,
+    backend: Backend | None = None,
     visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -96,61 +77,27 @@ def plot_ksd_witness(
     PlotCollection
         The figure, its axes and all that was drawn, to be changed or saved.
     """
-    from arviz_plots import PlotCollection
-    from arviz_plots import visuals as draw
-
-    options = visual_options(visuals, _VISUALS)
     check = one_variable(check, variable)
     name = str(check["variable"].item())
     view = _view(check, name, covariate)
     data = xr.Dataset({name: ("place", view.places)})
-    if plot_collection is None:
-        plot_collection = PlotCollection.wrap(
-            data, **collection_options(pc_kwargs, backend, (800, 480))
-        )
-    if view.band is not None and options["band"] is not None:
+    picture = Picture.open(data, (800, 480), Visual, visuals, plot_collection, backend, pc_kwargs)
+    if view.band is not None:
         edges = xr.Dataset(
             {name: (("kwarg", "place"), np.stack([view.places, *view.band]))},
             coords={"kwarg": ["x", "y_bottom", "y_top"]},
         )
-        style = {"color": CHAIN, "alpha": 0.35}
-        plot_collection.map(draw.fill_between_y, "band", data=edges, **{**style, **options["band"]})
-    if options["zero"] is not None:
-        style = {"color": NEUTRAL, "width": 1.0, "linestyle": "C1"}
-        plot_collection.map(
-            draw.hline, "zero", data=xr.Dataset({name: 0.0}), **{**style, **options["zero"]}
-        )
-    function, key = (
-        (draw.line_xy, "witness")
-        if view.band is not None
-        else (
-            draw.scatter_xy,
-            "observations",
-        )
-    )
-    if options[key] is not None:
-        for index, (line, colour) in enumerate(zip(view.lines, view.colours, strict=True)):
-            pair = xr.Dataset(
-                {name: (("plot_axis", "place"), np.stack([view.places, line]))},
-                coords={"plot_axis": ["x", "y"]},
-            )
-            look: dict[str, Any] = {"color": colour}
-            look |= (
-                {"width": 2.5} if key == "witness" else {"size": marker_size(plot_collection, 20)}
-            )
-            plot_collection.map(function, f"{key}_{index}", data=pair, **{**look, **options[key]})
-    texts = {
-        "xlabel": (draw.labelled_x, view.xlabel),
-        "ylabel": (draw.labelled_y, view.ylabel),
-        "title": (draw.labelled_title, view.title),
-    }
-    for key_, (function, text) in texts.items():
-        chosen = options[key_]
-        if chosen is not None:
-            plot_collection.map(
-                function, key_, data=data, text=plain(plot_collection, text), **chosen
-            )
-    return plot_collection
+        picture.draw("band", "fill_between_y", edges, color=PALE, alpha=0.35)
+    zero = xr.Dataset({name: 0.0})
+    picture.draw("zero", "hline", zero, color=NEUTRAL, width=1.0, linestyle=DASHED)
+    for index, (line, colour) in enumerate(zip(view.lines, view.colours, strict=True)):
+        if view.band is None:
+            label = f"observations_{index}"
+            picture.dots("observations", view.places, line, label=label, color=colour, size=20)
+        else:
+            label = f"witness_{index}"
+            picture.line("witness", view.places, line, label=label, color=colour, width=2.5)
+    return picture.close(xlabel=view.xlabel, ylabel=view.ylabel, title=view.title)
 
 
 def _view(check: xr.Dataset, name: str, covariate: str | None) -> _View:
@@ -176,36 +123,45 @@ def _view(check: xr.Dataset, name: str, covariate: str | None) -> _View:
 
 
 def _over_residuals(check: xr.Dataset) -> _View:
-    places = check["residual_value"].values
-    line, band = check["witness"].values, check["witness_band"].transpose("bound", ...).values
-    return _View(
-        places,
-        line[None],
-        ("#1f4e79",),
+    return _curves(
+        check,
+        "the residual",
         "residual (in predictive standard deviations)",
-        "witness (above 0: larger expected)",
-        _title(check, "the residual", places, line[None], band[:, None]),
-        band,
+        (STRONG,),
+        check["residual_value"].values,
+        check["witness"].values[None],
+        check["witness_band"].transpose("bound", ...).values[:, None],
     )
 
 
 def _along(check: xr.Dataset, covariate: str) -> _View:
     chosen = check.sel(covariate=covariate)
-    places = chosen["covariate_value"].values
-    known = np.isfinite(places)
-    lines = chosen["covariate_witness"].transpose("level", "position").values[:, known]
-    bands = chosen["covariate_witness_band"].transpose("bound", "level", "position").values
-    bands = bands[:, :, known]
-    envelope = np.stack([bands[0].min(axis=0), bands[1].max(axis=0)])
-    return _View(
-        places[known],
-        lines,
-        _LEVEL_COLOURS,
+    chosen = chosen.isel(position=np.isfinite(chosen["covariate_value"].values))
+    return _curves(
+        check,
+        covariate,
         f"{covariate} (blue, grey, red: at low, middle, high residuals)",
-        "witness (above 0: larger expected)",
-        _title(check, covariate, places[known], lines, bands),
-        envelope,
+        _LEVEL_COLOURS,
+        chosen["covariate_value"].values,
+        chosen["covariate_witness"].transpose("level", "position").values,
+        chosen["covariate_witness_band"].transpose("bound", "level", "position").values,
     )
+
+
+def _curves(
+    check: xr.Dataset,
+    what: str,
+    xlabel: str,
+    colours: tuple[str, ...],
+    places: np.ndarray,
+    lines: np.ndarray,
+    bands: np.ndarray,
+) -> _View:
+    """Show lines, and one band around those of all of them."""
+    band = np.stack([bands[0].min(axis=0), bands[1].max(axis=0)])
+    title = _title(check, what, places, lines, bands)
+    ylabel = "witness (above 0: larger expected)"
+    return _View(places, lines, colours, xlabel, ylabel, title, band)
 
 
 def _observations(check: xr.Dataset, name: str) -> _View:
@@ -214,7 +170,7 @@ def _observations(check: xr.Dataset, name: str) -> _View:
     return _View(
         np.arange(values.size, dtype=float),
         values[None],
-        ("#1f4e79",),
+        (STRONG,),
         f"observation of {name}",
         "contribution to the discrepancy",
         f"Observation {worst} adds most to the discrepancy",
@@ -226,7 +182,7 @@ def _title(
 ) -> str:
     """Say where the witness is largest outside its band, if the model is rejected."""
     outside = np.where((lines > bands[1]) | (lines < bands[0]), np.abs(lines), 0.0)
-    if float(check["p_value"]) > float(check.attrs["alpha"]) or not outside.any():
+    if not rejects(check) or not outside.any():
         return f"Along {what}: no more than data replicated from the model may show"
     line, place = np.unravel_index(int(np.argmax(outside)), lines.shape)
     expected = "larger" if lines[line, place] > 0 else "smaller"

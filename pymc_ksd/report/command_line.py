@@ -19,10 +19,8 @@ import xarray as xr
 from rich.console import Console
 
 from pymc_ksd._version import __version__
-from pymc_ksd.report.create import LEAST_ALPHA, ksd_report
-from pymc_ksd.report.document import Report
-
-__all__ = ["load_draws", "load_model", "main"]
+from pymc_ksd.report.report import Report
+from pymc_ksd.report.run_checks import LEAST_ALPHA, ksd_report
 
 PASSED, REJECTED, FAILED = 0, 1, 2
 
@@ -191,26 +189,25 @@ def load_model(place: str) -> pm.Model:
     path = Path(file)
     if not path.is_file():
         raise _CannotRun(f"there is no file {file}")
-    module = _executed(path)
-    if name:
-        if name not in module:
-            known = ", ".join(_models(module)) or "none"
-            raise _CannotRun(f"{file} has no {name!r}; models in it: {known}")
-        found = module[name]
-        if callable(found) and not isinstance(found, pm.Model):
-            with _running(path):
-                found = found()
-        if not isinstance(found, pm.Model):
-            raise _CannotRun(
-                f"{name!r} in {file} must be a pm.Model or a function that returns one, got "
-                f"{type(found).__name__}"
-            )
-        return found
-    models = _models(module)
-    if len({id(model) for model in models.values()}) != 1:
-        known = ", ".join(models) or "none"
-        raise _CannotRun(f"{file} must have one pm.Model, found: {known}; say {file}:name")
-    return next(iter(models.values()))
+    names = _executed(path)
+    models = {key: value for key, value in names.items() if isinstance(value, pm.Model)}
+    known = ", ".join(models) or "none"
+    if not name:
+        if len({id(model) for model in models.values()}) != 1:
+            raise _CannotRun(f"{file} must have one pm.Model, found: {known}; say {file}:name")
+        return next(iter(models.values()))
+    if name not in names:
+        raise _CannotRun(f"{file} has no {name!r}; models in it: {known}")
+    found = names[name]
+    if callable(found) and not isinstance(found, pm.Model):
+        with _running(path):
+            found = found()
+    if not isinstance(found, pm.Model):
+        raise _CannotRun(
+            f"{name!r} in {file} must be a pm.Model or a function that returns one, got "
+            f"{type(found).__name__}"
+        )
+    return found
 
 
 def _has_name(place: str) -> bool:
@@ -241,10 +238,6 @@ def _running(path: Path) -> Iterator[None]:
         raise _CannotRun(f"{path} failed with {type(problem).__name__}: {problem}") from problem
     finally:
         sys.path[:] = before
-
-
-def _models(module: dict[str, Any]) -> dict[str, pm.Model]:
-    return {name: value for name, value in module.items() if isinstance(value, pm.Model)}
 
 
 def load_draws(place: str) -> xr.DataTree:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.report.explanations import Finding
+from pymc_ksd.report.findings import Finding
 from pymc_ksd.samples.containers import draws_group, with_numbers
-
-__all__ = ["arviz_findings"]
 
 #: ArviZ's limits: the largest R-hat, effective draws for each chain, the smallest E-BFMI.
 _LARGEST_RHAT, _SMALLEST_ESS, _SMALLEST_BFMI = 1.01, 100, 0.3
@@ -40,62 +38,17 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
     if n_draws < 4:
         return (Finding("unknown", "ArviZ needs at least 4 draws of a chain for its diagnostics."),)
     statistics = draws_group(data, "sample_stats")
-    groups = {"posterior": posterior, "sample_stats": statistics}
+    tree = xr.DataTree()
     # ArviZ wants labels for chains and draws.
     numbers = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
-    groups = {
-        name: group.assign_coords({dim: numbers[dim] for dim in numbers if dim not in group.coords})
-        for name, group in groups.items()
-        if group is not None
-    }
+    for name, group in {"posterior": posterior, "sample_stats": statistics}.items():
+        if group is not None:
+            missing = {dim: numbers[dim] for dim in numbers if dim not in group.coords}
+            tree[name] = xr.DataTree(group.assign_coords(missing))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of constants and single chains, whose values are NaN
-        found = _diagnosed(xr.DataTree.from_dict(groups))
-    findings = []
-    if found["rhat"]:
-        findings.append(
-            Finding(
-                "warning",
-                f"R-hat is above {_LARGEST_RHAT} for {_few(found['rhat'])}: the chains disagree.",
-                (
-                    "Run longer; if that does not help, reparametrize the model or give it "
-                    "stronger priors.",
-                ),
-            )
-        )
-    if found["ess"]:
-        findings.append(
-            Finding(
-                "warning",
-                f"Fewer than {_SMALLEST_ESS * n_chains} effective draws of {_few(found['ess'])}.",
-                ("Run longer, or reparametrize the model.",),
-            )
-        )
-    if found["divergent"]:
-        findings.append(
-            Finding(
-                "warning",
-                f"{found['divergent']:,} of {n_chains * n_draws:,} transitions diverged.",
-                ("Raise target_accept towards 1; if divergences remain, reparametrize the model.",),
-            )
-        )
-    if found["treedepth"]:
-        findings.append(
-            Finding(
-                "warning",
-                f"{found['treedepth']:,} transitions reached the largest depth of their tree.",
-                ("Raise max_treedepth, or scale the parameters alike.",),
-            )
-        )
-    if found["bfmi"]:
-        findings.append(
-            Finding(
-                "warning",
-                f"E-BFMI is below {_SMALLEST_BFMI} in chain {_few(found['bfmi'])}: the energy is "
-                "explored slowly.",
-                ("Reparametrize the model; heavy tails and hierarchies are the usual causes.",),
-            )
-        )
+        found = _diagnosed(tree)
+    findings = _warnings(found, n_chains, n_draws)
     if n_chains == 1:
         findings.append(
             Finding(
@@ -107,13 +60,47 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
     return tuple(findings) or (Finding("passed", "ArviZ's diagnostics find no problem."),)
 
 
+def _warnings(found: dict[str, Any], n_chains: int, n_draws: int) -> list[Finding]:
+    """Put what fails into words, each with what to do about it."""
+    rhat, ess, bfmi = (_few(found[name]) for name in ("rhat", "ess", "bfmi"))
+    words = {
+        "rhat": (
+            f"R-hat is above {_LARGEST_RHAT} for {rhat}: the chains disagree.",
+            "Run longer; if that does not help, reparametrize the model or give it stronger "
+            "priors.",
+        ),
+        "ess": (
+            f"Fewer than {_SMALLEST_ESS * n_chains} effective draws of {ess}.",
+            "Run longer, or reparametrize the model.",
+        ),
+        "divergent": (
+            f"{found['divergent']:,} of {n_chains * n_draws:,} transitions diverged.",
+            "Raise target_accept towards 1; if divergences remain, reparametrize the model.",
+        ),
+        "treedepth": (
+            f"{found['treedepth']:,} transitions reached the largest depth of their tree.",
+            "Raise max_treedepth, or scale the parameters alike.",
+        ),
+        "bfmi": (
+            f"E-BFMI is below {_SMALLEST_BFMI} in chain {bfmi}: the energy is explored slowly.",
+            "Reparametrize the model; heavy tails and hierarchies are the usual causes.",
+        ),
+    }
+    return [
+        Finding("warning", headline, (advice,))
+        for name, (headline, advice) in words.items()
+        if found[name]
+    ]
+
+
 def _diagnosed(tree: xr.DataTree) -> dict[str, Any]:
     """Return what fails: names of variables and chains, and numbers of transitions."""
     import arviz as az
     import arviz_stats
 
-    n_chains = tree["posterior"].sizes["chain"]
-    found: dict[str, Any] = {}
+    bulk = arviz_stats.ess(tree, method="bulk").to_dataset()
+    least = _SMALLEST_ESS * tree["posterior"].sizes["chain"]
+    found: dict[str, Any] = {"ess": [name for name in bulk if (bulk[name] < least).any()]}
     if hasattr(az, "diagnose"):
         _, details = az.diagnose(
             tree,
@@ -126,24 +113,19 @@ def _diagnosed(tree: xr.DataTree) -> dict[str, Any]:
         found["bfmi"] = details.get("bfmi", {}).get("failed_chains", [])
         found["divergent"] = details.get("divergent", {}).get("n_divergent", 0)
         found["treedepth"] = details.get("treedepth", {}).get("n_max", 0)
-    else:
-        statistics = tree["sample_stats"] if "sample_stats" in tree.children else {}
-        rank, folded = (
-            arviz_stats.rhat(tree, method=method).to_dataset() for method in ("rank", "folded")
-        )
-        found["rhat"] = [
-            name
-            for name in rank
-            if ((rank[name] > _LARGEST_RHAT) | (folded[name] > _LARGEST_RHAT)).any()
-        ]
-        found["bfmi"] = []
-        if "energy" in statistics:
-            energy = arviz_stats.bfmi(tree)["energy"]
-            found["bfmi"] = energy["chain"].values[energy.values < _SMALLEST_BFMI].tolist()
-        for key, name in {"divergent": "diverging", "treedepth": "reached_max_treedepth"}.items():
-            found[key] = int(statistics[name].sum()) if name in statistics else 0
-    bulk = arviz_stats.ess(tree, method="bulk").to_dataset()
-    found["ess"] = [name for name in bulk if (bulk[name] < _SMALLEST_ESS * n_chains).any()]
+        return found
+    # ArviZ 0.23 has the numbers, without limits.
+    statistics = tree["sample_stats"] if "sample_stats" in tree.children else {}
+    ranks = [arviz_stats.rhat(tree, method=method).to_dataset() for method in ("rank", "folded")]
+    found["rhat"] = [
+        name for name in bulk if any((rank[name] > _LARGEST_RHAT).any() for rank in ranks)
+    ]
+    found["bfmi"] = []
+    if "energy" in statistics:
+        energy = arviz_stats.bfmi(tree)["energy"]
+        found["bfmi"] = energy["chain"].values[energy.values < _SMALLEST_BFMI].tolist()
+    for key, name in {"divergent": "diverging", "treedepth": "reached_max_treedepth"}.items():
+        found[key] = int(statistics[name].sum()) if name in statistics else 0
     return found
 
 

@@ -11,10 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
-from pymc_ksd.diagnostics.results import conclusion
+from pymc_ksd.diagnostics.results import conclusion, rejects
 from pymc_ksd.plots import plot_ksd_test
-
-__all__ = ["NEWCOMB", "main"]
 
 #: Simon Newcomb's 1882 measurements of the passage time of light, as deviations from 24,800 ns
 #: (Stigler 1977, Annals of Statistics 5, 1055–1098).
@@ -58,13 +56,12 @@ def main(directory: str | Path = ".", *, console: Console | None = None) -> list
     results = []
     for name, model in {"Normal(27, 10.7)": normal, "StudentT(2, 27, 3.7)": student}.items():
         result = ksd_test(model, random_seed=1882)
-        rejected = bool(result["p_value"] <= result.attrs["alpha"])
         table.add_row(
             name,
             f"{float(result['statistic']):.4f}",
             f"{float(result['critical_value']):.4f}",
             f"{float(result['p_value']):.3f}",
-            "[red]rejected[/red]" if rejected else "[green]not rejected[/green]",
+            "[red]rejected[/red]" if rejects(result) else "[green]not rejected[/green]",
         )
         results.append(result)
     console.print(table)

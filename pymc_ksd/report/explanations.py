@@ -2,133 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 
 from pymc_ksd.diagnostics.results import (
     RESERVED,
+    by_variable,
     conclusion,
     elements,
     growth,
     parameter_sizes,
+    rejects,
     worth,
 )
+from pymc_ksd.report.findings import Explanation, Finding, listed
 
-if TYPE_CHECKING:
-    from rich.console import Group
-
-__all__ = ["Explanation", "Finding", "explain", "listed", "low_share", "near_the_level"]
-
-Status = Literal["passed", "warning", "rejected", "unknown"]
-
-#: How a status looks: colour in a terminal, colour on a page, the word that goes with it.
-APPEARANCE: dict[str, tuple[str, str, str]] = {
-    "passed": ("green", "#1b7837", "passed"),
-    "warning": ("yellow", "#8a5a00", "look closer"),
-    "rejected": ("red", "#c1272d", "rejected"),
-    "unknown": ("blue", "#1f4e79", "not checked"),
-}
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
 #: Share of its level above which a p-value that rejects may well be chance.
 _NEAR = 0.2
 #: Variables that are named.
 _NAMED = 3
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was found out.
-
-    Parameters
-    ----------
-    status : {"passed", "warning", "rejected", "unknown"}
-        What it means.
-    headline : str
-        The finding in one sentence.
-    advice : tuple of str
-        What to do next.
-    """
-
-    status: Status
-    headline: str
-    advice: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a result says, in words and in a few numbers with their meaning.
-
-    It shows itself: as text where it is printed, in colour on a ``rich`` console, and as HTML in a
-    notebook.
-
-    Parameters
-    ----------
-    findings : tuple of Finding
-        The most important one first.
-    numbers : tuple of (str, str, str)
-        Name, value and meaning of the numbers that matter.
-    """
-
-    findings: tuple[Finding, ...]
-    numbers: tuple[tuple[str, str, str], ...] = ()
-
-    @property
-    def status(self) -> Status:
-        """The status of the first finding."""
-        return self.findings[0].status
-
-    def __str__(self) -> str:
-        """Return the words and numbers as plain text."""
-        lines = []
-        for finding in self.findings:
-            lines += [finding.headline, *(f"  - {advice}" for advice in finding.advice)]
-        width = max((len(name) for name, _, _ in self.numbers), default=0)
-        lines += [f"{name:<{width}}  {value}  ({text})" for name, value, text in self.numbers]
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def __rich__(self) -> Group:
-        """Return the words and numbers for a ``rich`` console."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        parts: list[Text | Table] = []
-        for finding in self.findings:
-            parts.append(Text(finding.headline, style=f"bold {APPEARANCE[finding.status][0]}"))
-            parts += [Text(f"  • {advice}") for advice in finding.advice]
-        if self.numbers:
-            table = Table("", "", "", box=None, show_header=False, padding=(0, 2, 0, 0))
-            for row in self.numbers:
-                table.add_row(*(Text(cell) for cell in row))
-            parts.append(table)
-        return Group(*parts)
-
-    def _repr_html_(self) -> str:
-        """Return the words and numbers as HTML."""
-        parts = ['<div class="pymc-ksd-explanation">']
-        for finding in self.findings:
-            colour = APPEARANCE[finding.status][1]
-            parts.append(f'<p style="color:{colour}"><b>{escape(finding.headline)}</b></p>')
-            if finding.advice:
-                items = "".join(f"<li>{escape(advice)}</li>" for advice in finding.advice)
-                parts.append(f"<ul>{items}</ul>")
-        if self.numbers:
-            cell = 'style="text-align:left;padding:0 .75em"'
-            rows = (
-                f'<tr><th scope="row" {cell}>{escape(name)}</th><td {cell}>{escape(value)}</td>'
-                f"<td {cell}>{escape(text)}</td></tr>"
-                for name, value, text in self.numbers
-            )
-            parts.append(f"<table>{''.join(rows)}</table>")
-        return "".join([*parts, "</div>"])
+#: What to do after a test that rejects, by what was tested.
+_AFTER_REJECTION: dict[str, tuple[str, ...]] = {
+    "posterior": (
+        "Look at R-hat and divergences first: chains that disagree need a longer run or another "
+        "parametrization.",
+        "Draws of an approximation (ADVI, Pathfinder, Laplace): its error is more than chance. "
+        "Sample with NUTS, or use a richer approximation.",
+        "Chains that agree with each other and not with the posterior: were the draws made with "
+        "this very model and these data, and does the sampler correct its steps?",
+    ),
+    "predictive": (
+        "New data differ from what the fitted model predicts: look for a change since the fit, "
+        "and check the fit itself with ksd_ppc.",
+    ),
+    "data": (
+        "Draw from the model and compare with the data; plot_ksd_test shows how clear the "
+        "rejection is.",
+        "A large sample finds small errors: decide whether this one matters for your question.",
+    ),
+}
+#: The same after one that does not.
+_AFTER_PASS: dict[str, tuple[str, ...]] = {
+    "posterior": (
+        "The test uses gradients of the log-density where there are draws. It cannot see modes "
+        "that no chain has visited, nor how much weight modes far apart have: keep looking at "
+        "R-hat of chains with dispersed starts.",
+    ),
+    "predictive": ("No evidence against a model is not evidence for it; more new data tell more.",),
+    "data": (
+        "No evidence against a model is not evidence for it. Parameters that were estimated from "
+        "the same data make the test lenient.",
+    ),
+}
+#: What to do about a misfit, by the comparison that shows it most.
+_MISFITS = {
+    "residuals": (
+        "The distribution of the residuals is wrong, for all observations alike: try heavier "
+        "tails, skewness, over-dispersion or a mixture."
+    ),
+    "parameters": (
+        "The misfit changes with the fitted values: let the spread or the shape vary with them, or "
+        "transform the outcome."
+    ),
+    "inputs": (
+        "The misfit changes with the inputs: add a curve, an interaction, a group effect or a "
+        "spread that depends on them."
+    ),
+    "covariates": (
+        "The misfit changes with the covariates that were given: let the model depend on them."
+    ),
+}
+_WITNESS_SHOWS = "plot_ksd_witness shows where the model expects larger or smaller values."
+_LENIENT = (
+    "A check that uses the data twice is lenient: hold data out and use ksd_test(model, new_data, "
+    "posterior=idata) for a test that is not."
+)
 
 
 def explain(result: xr.Dataset | xr.DataTree) -> Explanation:
@@ -176,8 +128,9 @@ def low_share(count: int) -> float:
     return 1 / (_LOW + float(np.log(max(count, 1))))
 
 
-def near_the_level(p_value: float, alpha: float) -> tuple[str, ...]:
+def near_the_level(result: xr.Dataset) -> tuple[str, ...]:
     """Say that a rejection may be chance, where its p-value is not far below the level."""
+    p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
     if not _NEAR * alpha < p_value <= alpha:
         return ()
     return (
@@ -188,61 +141,42 @@ def near_the_level(p_value: float, alpha: float) -> tuple[str, ...]:
 
 
 def _of_test(result: xr.Dataset) -> Explanation:
-    rejected = float(result["p_value"]) <= float(result.attrs["alpha"])
+    rejected = rejects(result)
     draws = result.attrs.get("sample") == "draws"
     target = "posterior" if draws else str(result.attrs.get("target"))
-    advice = (_AFTER_REJECTION if rejected else _AFTER_PASS).get(target)
-    if advice is None:
-        advice = (_AFTER_REJECTION if rejected else _AFTER_PASS)["data"]
+    known = _AFTER_REJECTION if rejected else _AFTER_PASS
+    advice = known.get(target, known["data"])
     if rejected:
-        names = _largest_contributions(result)
-        if names:
-            advice = (f"Most of the discrepancy comes from {names}.", *advice)
-        advice = (*near_the_level(float(result["p_value"]), float(result.attrs["alpha"])), *advice)
+        advice = (*near_the_level(result), *_largest_contributions(result), *advice)
+    p_value, statistic, critical_value, ess_ksd = (
+        float(result[name]) for name in ("p_value", "statistic", "critical_value", "ess_ksd")
+    )
     numbers = [
-        ("p-value", f"{float(result['p_value']):.3g}", "how often true ones look this bad"),
+        ("p-value", f"{p_value:.3g}", "how often true ones look this bad"),
         (
             "statistic",
-            f"{float(result['statistic']):.3g}",
-            f"squared discrepancy; critical value {float(result['critical_value']):.3g}",
+            f"{statistic:.3g}",
+            f"squared discrepancy; critical value {critical_value:.3g}",
         ),
     ]
-    if np.isfinite(float(result["ess_ksd"])):
-        numbers.append(
-            (
-                "ess_ksd",
-                f"{float(result['ess_ksd']):,.0f}",
-                f"of {int(result.attrs['n']):,}: independent exact points this close to the target",
-            )
-        )
-    status: Status = "rejected" if rejected else "passed"
-    return Explanation((Finding(status, conclusion(result), advice),), tuple(numbers))
+    if np.isfinite(ess_ksd):
+        meaning = "independent exact points this close to the target"
+        numbers.append(("ess_ksd", f"{ess_ksd:,.0f}", f"of {int(result.attrs['n']):,}: {meaning}"))
+    finding = Finding("rejected" if rejected else "passed", conclusion(result), advice)
+    return Explanation((finding,), tuple(numbers))
 
 
 def _of_check(check: xr.Dataset) -> Explanation:
     findings, numbers = [], []
-    names = [str(name) for name in np.atleast_1d(check["variable"].values)]
-    for name in names:
-        one = check.sel(variable=name) if "variable" in check.dims else check
-        rejected = float(one["p_value"]) <= float(check.attrs["alpha"])
+    for name, one in by_variable(check).items():
         strongest = str(one["contributions_of"].item())
-        advice: tuple[str, ...] = (
-            "A check that uses the data twice is lenient: hold data out and use ksd_test(model, "
-            "new_data, posterior=idata) for a test that is not.",
-        )
-        if rejected:
-            advice = (
-                *_misfits(one, strongest),
-                "plot_ksd_witness shows where the model expects larger or smaller values.",
-            )
-        findings.append(Finding("rejected" if rejected else "passed", conclusion(one), advice))
-        numbers.append(
-            (
-                f"p-value of {name}",
-                f"{float(one['p_value']):.3g}",
-                f"share of replicated data sets at least as far off; strongest by {strongest}",
-            )
-        )
+        if rejects(one):
+            advice = (*_misfits(one, strongest), _WITNESS_SHOWS)
+            findings.append(Finding("rejected", conclusion(one), advice))
+        else:
+            findings.append(Finding("passed", conclusion(one), (_LENIENT,)))
+        meaning = f"share of replicated data sets at least as far off; strongest by {strongest}"
+        numbers.append((f"p-value of {name}", f"{float(one['p_value']):.3g}", meaning))
     findings.sort(key=lambda finding: finding.status != "rejected")
     return Explanation(tuple(findings), tuple(numbers))
 
@@ -305,7 +239,7 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
     return Explanation((Finding("warning", headline, advice),), numbers)
 
 
-def _largest_contributions(result: xr.Dataset) -> str:
+def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
     """Name the variables that contribute most to a rejected test, if there are several."""
     parts = [
         (float(value), label)
@@ -313,66 +247,12 @@ def _largest_contributions(result: xr.Dataset) -> str:
         if name not in RESERVED
         for label, value in elements(name, array)
     ]
-    if len(parts) < 2:
-        return ""
-    parts.sort(reverse=True)
-    return listed([label for value, label in parts[:_NAMED] if value > 0])
+    names = [label for value, label in sorted(parts, reverse=True)[:_NAMED] if value > 0]
+    if len(parts) < 2 or not names:
+        return ()
+    return (f"Most of the discrepancy comes from {listed(names)}.",)
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas and an "and"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-_AFTER_REJECTION: dict[str, tuple[str, ...]] = {
-    "posterior": (
-        "Look at R-hat and divergences first: chains that disagree need a longer run or another "
-        "parametrization.",
-        "Draws of an approximation (ADVI, Pathfinder, Laplace): its error is more than chance. "
-        "Sample with NUTS, or use a richer approximation.",
-        "Chains that agree with each other and not with the posterior: were the draws made with "
-        "this very model and these data, and does the sampler correct its steps?",
-    ),
-    "predictive": (
-        "New data differ from what the fitted model predicts: look for a change since the fit, "
-        "and check the fit itself with ksd_ppc.",
-    ),
-    "data": (
-        "Draw from the model and compare with the data; plot_ksd_test shows how clear the "
-        "rejection is.",
-        "A large sample finds small errors: decide whether this one matters for your question.",
-    ),
-}
-_AFTER_PASS: dict[str, tuple[str, ...]] = {
-    "posterior": (
-        "The test uses gradients of the log-density where there are draws. It cannot see modes "
-        "that no chain has visited, nor how much weight modes far apart have: keep looking at "
-        "R-hat of chains with dispersed starts.",
-    ),
-    "predictive": ("No evidence against a model is not evidence for it; more new data tell more.",),
-    "data": (
-        "No evidence against a model is not evidence for it. Parameters that were estimated from "
-        "the same data make the test lenient.",
-    ),
-}
-#: What to do about a misfit, by the comparison that shows it most.
-_MISFITS = {
-    "residuals": (
-        "The distribution of the residuals is wrong, for all observations alike: try heavier "
-        "tails, skewness, over-dispersion or a mixture."
-    ),
-    "parameters": (
-        "The misfit changes with the fitted values: let the spread or the shape vary with them, or "
-        "transform the outcome."
-    ),
-    "inputs": (
-        "The misfit changes with the inputs: add a curve, an interaction, a group effect or a "
-        "spread that depends on them."
-    ),
-    "covariates": (
-        "The misfit changes with the covariates that were given: let the model depend on them."
-    ),
-}
 #: How each kind of result is explained.
 _EXPLAINED: dict[str, Callable[[xr.Dataset], Explanation]] = {
     "ksd_test": _of_test,

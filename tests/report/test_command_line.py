@@ -202,7 +202,7 @@ def test_a_page_that_cannot_be_drawn_loses_nothing(file, code, capsys, monkeypat
     def broken(self, path):
         raise RuntimeError("no picture")
 
-    monkeypatch.setattr("pymc_ksd.report.document.Report.save", broken)
+    monkeypatch.setattr("pymc_ksd.report.report.Report.save", broken)
     assert main(["check", "model.py", file, "--report", "out.html"]) == code
     printed = capsys.readouterr()
     assert "out.html was not written: RuntimeError: no picture" in printed.err

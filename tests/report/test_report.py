@@ -16,7 +16,7 @@ from rich.console import Console
 
 import pymc_ksd
 from pymc_ksd import ksd_ppc, ksd_summary, ksd_test
-from pymc_ksd.report import create
+from pymc_ksd.report import run_checks
 
 ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
 MARKUP = "<script>alert(1)</script>"
@@ -155,7 +155,7 @@ def test_what_other_libraries_warn_of_is_no_finding(monkeypatch):
         warnings.warn("install something", UserWarning, stacklevel=2)
         return ksd_ppc(*args, **kwargs)
 
-    monkeypatch.setattr("pymc_ksd.report.create.ksd_ppc", noisy)
+    monkeypatch.setattr("pymc_ksd.report.run_checks.ksd_ppc", noisy)
     model, draws = regression()
     with pytest.warns(UserWarning, match="install something"):
         report = ksd_report(model, draws, num_draws=60, progressbar=False)
@@ -167,7 +167,7 @@ def test_a_table_that_cannot_be_made_does_not_lose_the_test(monkeypatch):
     def broken(*args, **kwargs):
         raise TypeError("no table today")
 
-    monkeypatch.setattr("pymc_ksd.report.create.with_measures", broken)
+    monkeypatch.setattr("pymc_ksd.report.run_checks.with_measures", broken)
     model, draws = regression(shift=1.0)
     report = ksd_report(model, draws, predictive=False, progressbar=False)
     assert report.rejected
@@ -346,13 +346,13 @@ def test_report_hands_compile_options_on(monkeypatch):
     model, posterior = regression(n=20)
     seen = {}
     for name in ("diagnose_draws", "ksd_ppc"):
-        original = getattr(create, name)
+        original = getattr(run_checks, name)
 
         def recorded(*args, name=name, original=original, **options):
             seen[name] = options["compile_kwargs"]
             return original(*args, **options)
 
-        monkeypatch.setattr(create, name, recorded)
+        monkeypatch.setattr(run_checks, name, recorded)
     options = {"mode": "FAST_COMPILE"}
     ksd_report(model, posterior, compile_kwargs=options, random_seed=0)
     assert seen == dict.fromkeys(("diagnose_draws", "ksd_ppc"), options)

@@ -19,14 +19,12 @@ from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.summary import with_measures
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.options import check_alpha, check_count, renamed_data
-from pymc_ksd.report.document import Report
-from pymc_ksd.report.explanations import Finding
+from pymc_ksd.report.findings import Finding
+from pymc_ksd.report.report import Report
 from pymc_ksd.report.verdict import all_findings, verdict
 from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import fewest_replicates
-
-__all__ = ["LEAST_ALPHA", "ksd_report"]
 
 #: The smallest level that 1,000 replicates can reject at.
 LEAST_ALPHA = 0.001
@@ -128,21 +126,21 @@ def ksd_report(
         "compile_kwargs": compile_kwargs,
         "client": client,
     }
-    parts = _Parts()
-    with _recorded(parts):
-        _check_draws(parts, model, data, names, max_draws, shared)
+    found = _Found()
+    with _warnings_noted(found):
+        _test_draws(found, model, data, names, max_draws, shared)
         if predictive or (predictive is None and model.observed_RVs):
-            _check_model(parts, model, data, least, {**shared, "num_draws": num_draws})
+            _check_model(found, model, data, least, {**shared, "num_draws": num_draws})
         elif predictive is None:
-            parts.notes.append("The model has no observed data to be checked against.")
-    if parts.draws is None and parts.check is None:
-        raise parts.problems[0]
-    return _report(parts, data, title or f"Report on {model.name or 'a fitted model'}", shared)
+            found.notes.append("The model has no observed data to be checked against.")
+    if found.draws is None and found.check is None:
+        raise found.problems[0]
+    return _report(found, data, title or f"Report on {model.name or 'a fitted model'}", shared)
 
 
 @dataclass
-class _Parts:
-    """What a report is made of, as far as it could be had.
+class _Found:
+    """What the checks found, as far as they could be made.
 
     Attributes
     ----------
@@ -153,7 +151,7 @@ class _Parts:
     check : xarray.Dataset, optional
         What was found about the model.
     unchecked : bool
-        Whether the model should have been checked and could not.
+        Whether the model should have been checked and could not be.
     problems : list of Exception
         Why draws or model could not be checked.
     notes, missing, warnings : list of str
@@ -173,11 +171,13 @@ class _Parts:
 def _checked_names(var_names: str | Sequence[str] | None, data: Any) -> Sequence[str] | None:
     """Return the names of the table's rows after making sure that draws have them."""
     names = [var_names] if isinstance(var_names, str) else var_names
-    if names is not None and not len(names):
+    if names is None:
+        return None
+    if not len(names):
         raise ValueError("`var_names` must name at least one variable of `data`, got none.")
     posterior = draws_group(data)
-    known = None if posterior is None else with_numbers(posterior)
-    unknown = [name for name in names or () if known is not None and name not in known]
+    known = names if posterior is None else with_numbers(posterior)
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(
             f"`var_names` must name variables of `data` with numbers, got {', '.join(unknown)}."
@@ -186,106 +186,96 @@ def _checked_names(var_names: str | Sequence[str] | None, data: Any) -> Sequence
 
 
 @contextmanager
-def _recorded(parts: _Parts) -> Iterator[None]:
+def _warnings_noted(found: _Found) -> Iterator[None]:
     """Take warnings about draws into the report, and hand others on."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for warning in caught:
         if issubclass(warning.category, DrawsWarning):
-            parts.warnings.append(str(warning.message))
+            found.warnings.append(str(warning.message))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
 
 
-def _check_draws(
-    parts: _Parts,
+def _test_draws(
+    found: _Found,
     model: pm.Model,
     data: Any,
     names: Sequence[str] | None,
     max_draws: int,
     shared: Mapping[str, Any],
 ) -> None:
-    """Test and measure the draws, and make the table."""
-    draws, thinned = _thinned(data, max_draws)
-    if thinned:
-        parts.notes.append(thinned)
+    """Test and measure the draws, thinned where they are many, and make the table."""
+    posterior = draws_group(data)
+    n = _number_of_draws(posterior)
+    if posterior is not None and n is not None and n > max_draws:
+        step = -(-n // max_draws)
+        data = posterior.isel(draw=slice(None, None, step))
+        found.notes.append(
+            f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
+            "ksd_test(model, data) uses all of them."
+        )
     try:
-        parts.draws = diagnose_draws(model, draws, **shared)
+        found.draws = diagnose_draws(model, data, **shared)
     except _REASONS as error:
-        parts.problems.append(error)
-        parts.missing.append(f"The draws were not tested: {error}")
+        found.problems.append(error)
+        found.missing.append(f"The draws were not tested: {error}")
         return
     try:
-        parts.summary = with_measures(parts.draws.measures, draws, names)
+        found.summary = with_measures(found.draws.measures, data, names)
     except _REASONS as error:
-        parts.missing.append(f"There is no summary table: {error}")
+        found.missing.append(f"There is no summary table: {error}")
 
 
 def _check_model(
-    parts: _Parts, model: pm.Model, data: Any, least: int, options: Mapping[str, Any]
+    found: _Found, model: pm.Model, data: Any, least: int, options: Mapping[str, Any]
 ) -> None:
-    """Check whether the model explains its data."""
+    """Check whether the model explains its data, unless the check could not reject anything."""
+    n, alpha = _number_of_draws(draws_group(data)), options["alpha"]
     try:
-        _check_possible(model, draws_group(data), least, options["alpha"])
-        parts.check = ksd_ppc(model, data, **options)
+        if not model.observed_RVs:
+            raise ValueError("it has no observed data.")
+        if n is not None and n < least:
+            raise ValueError(
+                f"{n} draws cannot reject at level {alpha:g}; it takes {least:,} or more."
+            )
+        found.check = ksd_ppc(model, data, **options)
     except _REASONS as error:
-        parts.problems.append(error)
-        parts.unchecked = True
-        parts.missing.append(f"The model was not checked against its data: {error}")
+        found.problems.append(error)
+        found.unchecked = True
+        found.missing.append(f"The model was not checked against its data: {error}")
 
 
-def _report(parts: _Parts, data: Any, title: str, shared: Mapping[str, Any]) -> Report:
+def _number_of_draws(posterior: xr.Dataset | None) -> int | None:
+    """Return None where draws are not what they should be: whoever tests them says why."""
+    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
+        return None
+    return posterior.sizes["chain"] * posterior.sizes["draw"]
+
+
+def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> Report:
     """Put everything together."""
-    found = parts.draws
-    test, measures, evolution = (
-        (None, None, None) if found is None else (found.test, found.measures, found.evolution)
-    )
-    findings = all_findings(test, measures, evolution, parts.check, data)
-    findings += [Finding("warning", message) for message in dict.fromkeys(parts.warnings)]
+    findings = all_findings(found.draws, found.check, data)
+    findings += [Finding("warning", message) for message in dict.fromkeys(found.warnings)]
     settings = {"alpha": shared["alpha"], "seed": shared["random_seed"]}
-    if test is not None:
+    test = measures = evolution = None
+    if found.draws is not None:
+        test, measures, evolution = found.draws.test, found.draws.measures, found.draws.evolution
         settings |= {"draws": int(test.attrs["n"]), "chains": int(test.attrs["n_chains"])}
         settings |= {name: test.attrs[name] for name in ("kernel", "scale", "null")}
     return Report(
         title,
-        verdict(test, parts.check, findings, unchecked=parts.unchecked),
+        verdict(test, found.check, findings, unchecked=found.unchecked),
         tuple(findings),
         test,
         measures,
         evolution,
-        parts.summary,
-        parts.check,
-        tuple(parts.notes),
-        tuple(parts.missing),
+        found.summary,
+        found.check,
+        tuple(found.notes),
+        tuple(found.missing),
         {**settings, **attributes({})},
     )
-
-
-def _thinned(data: Any, max_draws: int) -> tuple[Any, str]:
-    """Return draws of which there are not too many, and a note about it."""
-    posterior = draws_group(data)
-    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
-        return data, ""  # the test says what is wrong
-    n = posterior.sizes["chain"] * posterior.sizes["draw"]
-    step = -(-n // max_draws)
-    if step == 1:
-        return data, ""
-    return (
-        posterior.isel(draw=slice(None, None, step)),
-        f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
-        "ksd_test(model, data) uses all of them.",
-    )
-
-
-def _check_possible(model: pm.Model, posterior: Any, least: int, alpha: float) -> None:
-    """Refuse a predictive check that could not reject whatever the data."""
-    if not model.observed_RVs:
-        raise ValueError("it has no observed data.")
-    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
-        return  # the check says what is wrong
-    n = posterior.sizes["chain"] * posterior.sizes["draw"]
-    if n < least:
-        raise ValueError(f"{n} draws cannot reject at level {alpha:g}; it takes {least:,} or more.")

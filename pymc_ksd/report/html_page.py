@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from typing import Any
@@ -12,18 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_ksd.report.explanations import APPEARANCE, Finding
-
-__all__ = [
-    "Section",
-    "cell",
-    "document",
-    "fragment",
-    "paragraph",
-    "picture",
-    "settings_table",
-    "table",
-]
+from pymc_ksd.report.findings import APPEARANCE, Finding, html_list
 
 #: Rows that a table shows before the rest is folded away.
 _ROWS = 25
@@ -68,28 +56,20 @@ print-color-adjust:exact}}
 """
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page: a heading, and HTML whose labels are escaped already."""
-
-    title: str
-    html: str
-
-
-def document(title: str, body: str) -> str:
+def whole_page(title: str, contents: str) -> str:
     """Return a whole page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n</head>\n<body>\n{contents}\n</body>\n</html>\n"
     )
 
 
-def fragment(
+def body(
     title: str,
     verdict: Finding,
     findings: Sequence[Finding],
-    sections: Iterable[Section],
+    sections: Iterable[str],
     footer: str,
 ) -> str:
     """Return the page's body, with its style, so that it can also stand in a notebook."""
@@ -99,19 +79,22 @@ def fragment(
         f"<h1>{escape(title)}</h1>",
         f'<div class="verdict" style="--status:{APPEARANCE[verdict.status][1]}">'
         f"<p>{escape(verdict.headline)}</p></div>",
-        _list(verdict.advice),
+        html_list(verdict.advice),
         "<h2>What was found</h2>",
     ]
     for finding in findings:
         _, colour, word = APPEARANCE[finding.status]
         parts.append(
             f'<div class="finding" style="--status:{colour}"><p><span class="status">{word}</span>'
-            f"{escape(finding.headline)}</p>{_list(finding.advice)}</div>"
+            f"{escape(finding.headline)}</p>{html_list(finding.advice)}</div>"
         )
-    for section in sections:
-        parts.append(f"<section><h2>{escape(section.title)}</h2>{section.html}</section>")
-    parts.append(f"<footer>{escape(footer)}</footer></div>")
+    parts += [*sections, f"<footer>{escape(footer)}</footer></div>"]
     return "\n".join(part for part in parts if part)
+
+
+def section(title: str, contents: Iterable[str]) -> str:
+    """Return a part of the page: a heading, and HTML whose labels are escaped already."""
+    return f"<section><h2>{escape(title)}</h2>{''.join(contents)}</section>"
 
 
 def paragraph(text: str) -> str:
@@ -185,7 +168,3 @@ def cell(value: object) -> str:
         return "–"
     whole = number == round(number) and abs(number) >= 10
     return f"{number:,.0f}" if whole else f"{number:.4g}"
-
-
-def _list(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""

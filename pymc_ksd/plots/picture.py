@@ -1,0 +1,155 @@
+"""What all plots share: their opening and closing lines, colours, and the argument `visuals`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.diagnostics.results import by_variable, rejects
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
+
+Backend = Literal["matplotlib", "bokeh", "plotly", "none"]
+
+REJECTED = "#c1272d"
+ACCEPTED = "#1b7837"
+NEUTRAL = "#444444"
+PALE = "#9fb6cd"
+STRONG = "#1f4e79"
+DASHED = "C1"
+
+_LABELS = {"xlabel": "labelled_x", "ylabel": "labelled_y", "title": "labelled_title"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One plot that is being drawn.
+
+    Parameters
+    ----------
+    collection : PlotCollection
+        Where it is drawn.
+    data : xarray.Dataset
+        Its only variable gives the plot its name.
+    options : dict
+        Options of every visual, None for those that are switched off.
+    """
+
+    collection: PlotCollection
+    data: xr.Dataset
+    options: dict[str, dict[str, Any] | None]
+
+    @classmethod
+    def open(
+        cls,
+        data: xr.Dataset,
+        size: tuple[int, int],
+        known_visuals: Any,
+        visuals: Mapping[Any, Any] | None,
+        plot_collection: PlotCollection | None,
+        backend: Backend | None,
+        pc_kwargs: Mapping[str, Any],
+    ) -> Picture:
+        """Begin a picture of some size in dots, in a new collection if none is given."""
+        from arviz_plots import PlotCollection
+
+        options = _visual_options(visuals, get_args(known_visuals))
+        if plot_collection is None:
+            figure = {"figsize": size, "figsize_units": "dots"}
+            figure |= pc_kwargs.get("figure_kwargs", {})
+            chosen = {} if backend is None else {"backend": backend}
+            plot_collection = PlotCollection.wrap(
+                data, **{**pc_kwargs, **chosen, "figure_kwargs": figure}
+            )
+        return cls(plot_collection, data, options)
+
+    @property
+    def name(self) -> str:
+        """What the plotted variable is called."""
+        return str(next(iter(self.data)))
+
+    @property
+    def axes(self) -> Any:
+        """What the backend draws on."""
+        return self.collection.get_target(self.name, {})
+
+    def draw(
+        self, visual: str, function: str, data: xr.Dataset, *, label: str = "", **style: Any
+    ) -> None:
+        """Draw a visual by a function of ``arviz_plots.visuals``, unless it is switched off."""
+        from arviz_plots import visuals
+
+        chosen = self.options[visual]
+        if chosen is not None:
+            call = getattr(visuals, function)
+            self.collection.map(call, label or visual, data=data, **{**style, **chosen})
+
+    def line(self, visual: str, x: Any, y: Any, *, label: str = "", **style: Any) -> None:
+        """Draw a line through points."""
+        self.draw(visual, "line_xy", self._points(x, y), label=label, **style)
+
+    def dots(
+        self, visual: str, x: Any, y: Any, *, size: float, label: str = "", **style: Any
+    ) -> None:
+        """Draw points as markers of some area; bokeh takes widths."""
+        size = float(np.sqrt(size)) if self.collection.backend == "bokeh" else size
+        self.draw(visual, "scatter_xy", self._points(x, y), label=label, size=size, **style)
+
+    def close(self, **texts: str) -> PlotCollection:
+        """Write title and labels of the axes, and return the collection."""
+        for visual, text in texts.items():
+            self.draw(visual, _LABELS[visual], self.data, text=self.plain(text))
+        return self.collection
+
+    def plain(self, text: str) -> str:
+        """Return text that the backend shows as it is: matplotlib reads dollars as mathematics."""
+        return text.replace("$", r"\$") if self.collection.backend == "matplotlib" else text
+
+    def _points(self, x: Any, y: Any) -> xr.Dataset:
+        table = np.stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)])
+        return xr.Dataset(
+            {self.name: (("plot_axis", "point"), table)}, coords={"plot_axis": ["x", "y"]}
+        )
+
+
+def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
+    """Return a result as a Dataset, also when it comes back as a group of inference data."""
+    return result.to_dataset() if isinstance(result, xr.DataTree) else result
+
+
+def accent(result: xr.Dataset) -> str:
+    """Return the colour that tells whether a test rejects."""
+    return REJECTED if rejects(result) else ACCEPTED
+
+
+def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Dataset:
+    """Return a predictive check of one observed variable, by default the one that fits worst."""
+    check = as_dataset(check)
+    if "observed" not in check or "replicated" not in check or "variable" not in check.coords:
+        raise ValueError(
+            "`check` must be a dataset from ksd_ppc; it has no variables 'observed' and "
+            "'replicated'."
+        )
+    checks = by_variable(check)
+    if variable is not None and variable not in checks:
+        raise ValueError(f"`variable` must be one of {', '.join(checks)}, got {variable!r}.")
+    return checks[variable or min(checks, key=lambda name: float(checks[name]["p_value"]))]
+
+
+def _visual_options(
+    visuals: Mapping[Any, Any] | None, known: tuple[str, ...]
+) -> dict[str, dict[str, Any] | None]:
+    given = {key: {} if value is True else value for key, value in (visuals or {}).items()}
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        raise ValueError(
+            f"`visuals` must have keys among {', '.join(map(repr, known))}, got "
+            f"{', '.join(map(repr, unknown))}."
+        )
+    chosen = {key: given.get(key, {}) for key in known}
+    return {key: None if value is False else dict(value) for key, value in chosen.items()}

@@ -1,0 +1,119 @@
+"""What a finding and an explanation are, and how they show themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+Status = Literal["passed", "warning", "rejected", "unknown"]
+
+#: How a status looks: colour in a terminal, colour on a page, the word that goes with it.
+APPEARANCE: dict[str, tuple[str, str, str]] = {
+    "passed": ("green", "#1b7837", "passed"),
+    "warning": ("yellow", "#8a5a00", "look closer"),
+    "rejected": ("red", "#c1272d", "rejected"),
+    "unknown": ("blue", "#1f4e79", "not checked"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found out.
+
+    Parameters
+    ----------
+    status : {"passed", "warning", "rejected", "unknown"}
+        What it means.
+    headline : str
+        The finding in one sentence.
+    advice : tuple of str
+        What to do next.
+    """
+
+    status: Status
+    headline: str
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a result says, in words and in a few numbers with their meaning.
+
+    It shows itself: as text where it is printed, in colour on a ``rich`` console, and as HTML in a
+    notebook.
+
+    Parameters
+    ----------
+    findings : tuple of Finding
+        The most important one first.
+    numbers : tuple of (str, str, str)
+        Name, value and meaning of the numbers that matter.
+    """
+
+    findings: tuple[Finding, ...]
+    numbers: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """The status of the first finding."""
+        return self.findings[0].status
+
+    def __str__(self) -> str:
+        """Return the words and numbers as plain text."""
+        lines = []
+        for finding in self.findings:
+            lines += [finding.headline, *(f"  - {advice}" for advice in finding.advice)]
+        width = max((len(name) for name, _, _ in self.numbers), default=0)
+        lines += [f"{name:<{width}}  {value}  ({text})" for name, value, text in self.numbers]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Group:
+        """Return the words and numbers for a ``rich`` console."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        parts: list[Text | Table] = []
+        for finding in self.findings:
+            parts.append(Text(finding.headline, style=f"bold {APPEARANCE[finding.status][0]}"))
+            parts += [Text(f"  • {advice}") for advice in finding.advice]
+        if self.numbers:
+            table = Table("", "", "", box=None, show_header=False, padding=(0, 2, 0, 0))
+            for row in self.numbers:
+                table.add_row(*(Text(cell) for cell in row))
+            parts.append(table)
+        return Group(*parts)
+
+    def _repr_html_(self) -> str:
+        """Return the words and numbers as HTML."""
+        parts = ['<div class="pymc-ksd-explanation">']
+        for finding in self.findings:
+            colour = APPEARANCE[finding.status][1]
+            parts.append(f'<p style="color:{colour}"><b>{escape(finding.headline)}</b></p>')
+            parts.append(html_list(finding.advice))
+        if self.numbers:
+            cell = 'style="text-align:left;padding:0 .75em"'
+            rows = (
+                f'<tr><th scope="row" {cell}>{escape(name)}</th><td {cell}>{escape(value)}</td>'
+                f"<td {cell}>{escape(text)}</td></tr>"
+                for name, value, text in self.numbers
+            )
+            parts.append(f"<table>{''.join(rows)}</table>")
+        return "".join([*parts, "</div>"])
+
+
+def html_list(lines: Sequence[str]) -> str:
+    """Return lines as an HTML list, or nothing if there are none."""
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas and an "and"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

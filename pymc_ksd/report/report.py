@@ -1,0 +1,269 @@
+"""What a report on a fitted model says, as text, as a page, on a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import pymc_ksd.plots as plots
+import pymc_ksd.report.html_page as html
+from pymc_ksd.diagnostics.results import by_variable
+from pymc_ksd.report.explanations import low_share
+from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+#: Columns of the summary table that are looked at first; a terminal shows no others.
+_FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "ksd", "ess_ksd")
+#: Rows of the summary table that a terminal shows.
+_TERMINAL_ROWS = 12
+#: Numbers and settings of the test that JSON holds.
+_TEST_NUMBERS = ("p_value", "statistic", "critical_value", "ksd", "ess_ksd")
+_TEST_SETTINGS = ("n", "n_chains", "null", "kernel")
+#: Pictures of the draws: of which result, how it is drawn, and the caption.
+_OF_DRAWS = (
+    (
+        "test",
+        plots.plot_ksd_test,
+        "The test of the draws: the statistic among values it takes for draws that are right.",
+    ),
+    (
+        "evolution",
+        plots.plot_ksd_evolution,
+        "The discrepancy as draws accumulate; draws that are right keep falling with the dashed "
+        "line.",
+    ),
+    (
+        "measures",
+        plots.plot_ksd_contributions,
+        "What the draws of each parameter are worth, beside their effective sample size by "
+        "autocorrelation.",
+    ),
+)
+#: Pictures of every observed variable.
+_OF_MODEL = (
+    (
+        plots.plot_ksd_ppc,
+        "Discrepancies of the observed {name} and of data replicated from the model; right of the "
+        "line the observed data are further off.",
+    ),
+    (
+        plots.plot_ksd_witness,
+        "Where the model and {name} disagree: of data replicated from the model, 95 % stay in the "
+        "band everywhere.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`ksd_report` found: it shows itself in a notebook and on a terminal.
+
+    Parameters
+    ----------
+    title : str
+        The page's title.
+    verdict : Finding
+        The whole in one sentence, and what to do next.
+    findings : tuple of Finding
+        What was found, one by one.
+    test, measures, evolution : xarray.Dataset or None
+        What :func:`ksd_test`, :func:`ksd` and :func:`ksd_evolution` say of the draws; None where
+        they cannot be checked.
+    summary : pandas.DataFrame or None
+        The table of :func:`ksd_summary`.
+    check : xarray.Dataset or None
+        What :func:`ksd_ppc` says of the model; None where it was not wanted or cannot be done.
+    notes : tuple of str
+        What else there is to know.
+    missing : tuple of str
+        What was wanted and could not be checked, and why.
+    settings : mapping
+        Versions, seed and the like.
+    """
+
+    title: str
+    verdict: Finding
+    findings: tuple[Finding, ...]
+    test: xr.Dataset | None
+    measures: xr.Dataset | None
+    evolution: xr.Dataset | None
+    summary: pd.DataFrame | None
+    check: xr.Dataset | None
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a test rejected the draws or the model."""
+        return self.verdict.status == "rejected"
+
+    @property
+    def _remarks(self) -> tuple[str, ...]:
+        return (*self.missing, *self.notes)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report as one HTML page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it, such as ``"report.html"``.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
+        path = Path(path)
+        path.write_text(self.to_html(), encoding="utf-8")
+        return path
+
+    def to_html(self) -> str:
+        """Return the report as a whole HTML page."""
+        return html.whole_page(self.title, self._repr_html_())
+
+    def _repr_html_(self) -> str:
+        """Return the report as HTML for a notebook."""
+        return html.body(self.title, self.verdict, self.findings, self._sections(), self._footer())
+
+    def __str__(self) -> str:
+        """Return the words as plain text."""
+        words = str(Explanation((self.verdict, *self.findings)))
+        return "\n".join([words, *(f"Note: {note}" for note in self._remarks)])
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Group:
+        """Return the words and the summary table for a ``rich`` console."""
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        colour = APPEARANCE[self.verdict.status][0]
+        parts: list[Any] = [
+            Panel(Text(self.verdict.headline, style=f"bold {colour}"), border_style=colour)
+        ]
+        parts += [Text(f"  • {advice}") for advice in self.verdict.advice]
+        parts.append(Explanation(self.findings).__rich__())
+        if self.summary is not None:
+            parts.append(_terminal_table(self.summary))
+        parts += [Text(f"Note: {note}", style="italic") for note in self._remarks]
+        return Group(*parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers and words as plain values, as JSON holds them."""
+        return {
+            "verdict": self.verdict.headline,
+            "rejected": self.rejected,
+            "advice": list(self.verdict.advice),
+            "findings": [
+                {"status": one.status, "headline": one.headline, "advice": list(one.advice)}
+                for one in self.findings
+            ],
+            "sampler": None if self.test is None else _test_values(self.test),
+            "predictive": None if self.check is None else _check_values(self.check),
+            "summary": None if self.summary is None else _plain(self.summary.to_dict("index")),
+            "complete": not self.missing,
+            "missing": list(self.missing),
+            "notes": list(self.notes),
+            "settings": _plain(self.settings),
+        }
+
+    def _sections(self) -> list[str]:
+        pictures = [
+            html.picture(plot(getattr(self, name), backend="matplotlib"), caption)
+            for name, plot, caption in _OF_DRAWS
+            if getattr(self, name) is not None
+        ]
+        sections = [html.section("Are the draws right?", pictures)] if pictures else []
+        if self.summary is not None:
+            sections.append(_parameters(self.summary))
+        if self.check is not None:
+            pictures = [
+                html.picture(
+                    plot(self.check, variable=name, backend="matplotlib"), caption.format(name=name)
+                )
+                for name in by_variable(self.check)
+                for plot, caption in _OF_MODEL
+            ]
+            sections.append(html.section("Does the model explain its data?", pictures))
+        if self._remarks:
+            sections.append(html.section("Notes", map(html.paragraph, self._remarks)))
+        rows = [(key, _shown(value)) for key, value in self.settings.items()]
+        sections.append(html.section("Settings", [html.settings_table(rows)]))
+        return sections
+
+    def _footer(self) -> str:
+        names = ("inference_library_version", "created_at")
+        version, time = (self.settings.get(name, "") for name in names)
+        method = "Kernelized Stein discrepancy: Liu, Lee and Jordan (2016)."
+        return f"pymc_ksd {version}, {time}. {method}"
+
+
+def _parameters(summary: pd.DataFrame) -> str:
+    """Return the summary table with low effective sample sizes marked."""
+    share = low_share(len(summary))
+    low = summary["ess_ksd"] < share * summary["ess_bulk"].astype(float)
+    text = html.paragraph(
+        "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that would be as "
+        f"close (ess_ksd). Coloured rows: ess_ksd below {share:.0%} of ess_bulk, which is hardly "
+        "chance in any of so many rows."
+    )
+    columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
+    return html.section("Parameters", [text, html.table(summary[columns], list(low))])
+
+
+def _terminal_table(summary: pd.DataFrame) -> Any:
+    """Return the rows with the smallest effective sample sizes for a ``rich`` console."""
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = [name for name in summary.columns if name in _FIRST_COLUMNS]
+    rows = summary.iloc[np.argsort(summary["ess_ksd"].to_numpy(), kind="stable")[:_TERMINAL_ROWS]]
+    more = len(summary) - len(rows)
+    caption = f"{more:,} more with larger ess_ksd" if more else None
+    shown = Table("", *columns, caption=caption)
+    for label, row in rows[columns].iterrows():
+        shown.add_row(Text(str(label)), *(Text(html.cell(value)) for value in row))
+    return shown
+
+
+def _test_values(test: xr.Dataset) -> dict[str, Any]:
+    numbers = {name: test[name].item() for name in _TEST_NUMBERS}
+    return _plain(numbers | {name: test.attrs[name] for name in _TEST_SETTINGS})
+
+
+def _check_values(check: xr.Dataset) -> dict[str, Any]:
+    return {
+        name: {
+            "p_value": float(one["p_value"]),
+            "comparisons": _plain(
+                dict(zip(one["comparison"].values, one["comparison_p_value"].values, strict=True))
+            ),
+        }
+        for name, one in by_variable(check).items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it; it has no NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
