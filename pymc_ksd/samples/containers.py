@@ -18,15 +18,6 @@ import xarray as xr
 from pymc_ksd.models.target import Variable
 from pymc_ksd.samples.data import as_numbers, from_array, from_dataframe, from_dataset
 
-__all__ = [
-    "check_draws",
-    "covariate_parts",
-    "draws_group",
-    "holds_draws",
-    "values_of",
-    "with_numbers",
-]
-
 #: Name, values, and whether they are names of the model's data, of a user's covariates.
 Part = tuple[str, Any, bool]
 

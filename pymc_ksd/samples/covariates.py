@@ -14,8 +14,6 @@ from pymc_ksd.models.observed.inputs import indexing_names, model_data
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.samples.containers import covariate_parts
 
-__all__ = ["Column", "columns_of_table", "user_columns"]
-
 #: Distance between different labels in bandwidths: they are not compared at all.
 _LABEL_DISTANCE = 6.0
 

@@ -14,8 +14,6 @@ from pymc_ksd.options import warn_user
 from pymc_ksd.samples.containers import draws_group
 from pymc_ksd.samples.sample import Sample
 
-__all__ = ["DrawsWarning", "arranged", "read_draws"]
-
 #: Chains shorter than this cannot tell how correlated their draws are.
 _FEW_DRAWS = 20
 #: Draws on which unconstrained values are held against the posterior they are stored with.

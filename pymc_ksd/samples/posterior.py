@@ -12,8 +12,6 @@ from pymc_ksd.models.log_density import describe, evaluate_shapes
 from pymc_ksd.samples.containers import draws_group
 from pymc_ksd.samples.draws import arranged
 
-__all__ = ["Given", "given_values"]
-
 #: Values of free variables at one draw.
 Given = tuple[np.ndarray, ...]
 
@@ -80,7 +78,7 @@ def given_values(
     rvs = [model[name] for name in names]
     for rv, shape in zip(rvs, evaluate_shapes(rvs), strict=True):
         dims = model.named_vars_to_dims.get(rv.name)
-        array = arranged(posterior[rv.name], describe(model, rv, None, shape, shape, dims))
+        array = arranged(posterior[rv.name], describe(model, rv.name, None, shape, shape, dims))
         if array.shape[2:] != shape:
             raise ValueError(
                 f"`{argument}` for {rv.name!r} must have shape {shape} in every draw, got "
