@@ -123,14 +123,8 @@ def _(data: Mapping[Any, Any], variables: Sequence[Variable]) -> dict[str, np.nd
     return {str(name): as_numbers(value, str(name)) for name, value in data.items()}
 
 
-@values_of.register
-def _(data: pd.DataFrame, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
-    return from_dataframe(data, variables)
-
-
-@values_of.register
-def _(data: xr.Dataset, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
-    return from_dataset(data, variables)
+values_of.register(pd.DataFrame, from_dataframe)
+values_of.register(xr.Dataset, from_dataset)
 
 
 @values_of.register
