@@ -80,7 +80,12 @@ def free_target(
     for rv in rvs:
         check_unconstrained(rv, model.rvs_to_transforms[rv], "free")
     constrained = {rv: rv.type(name=f"{rv.name}_constrained") for rv in rvs}
-    unconstrained = _forward_graphs(model, constrained)
+    forward = [
+        unconstrained_graph(model.rvs_to_transforms[rv], value, rv.owner.inputs)
+        for rv, value in constrained.items()
+    ]
+    # What one point's unconstrained values are of its constrained ones.
+    unconstrained = graph_replace(forward, constrained, strict=False)
     own_values = {value: rv for rv, value in constrained.items()}
     shapes = evaluate_shapes([*rvs, *graph_replace(unconstrained, own_values, strict=False)])
     variables = tuple(
@@ -119,17 +124,6 @@ def _select(model: pm.Model, var_names: Sequence[str] | None) -> list[TensorVari
         )
     check_parents(chosen, model.free_RVs)
     return chosen
-
-
-def _forward_graphs(
-    model: pm.Model, constrained: Mapping[TensorVariable, TensorVariable]
-) -> list[TensorVariable]:
-    """Return the unconstrained values of one point as graphs of its constrained values."""
-    forward = [
-        unconstrained_graph(model.rvs_to_transforms[rv], value, rv.owner.inputs)
-        for rv, value in constrained.items()
-    ]
-    return graph_replace(forward, constrained, strict=False)
 
 
 def _unconstrain(

@@ -79,11 +79,9 @@ def user_columns(model: pm.Model, covariates: Any, density: FittedDensity) -> li
     """
     columns: list[Column] = []
     for key, values, is_name in covariate_parts(covariates):
-        if is_name:
-            labels = key in indexing_names(density)
-            columns += _read_column(key, model_data(model, key), labels, density.places)
-        else:
-            columns += _read_column(key, values, False, density.places)
+        labels = is_name and key in indexing_names(density)
+        found = model_data(model, key) if is_name else values
+        columns += _read_column(key, found, labels, density.places)
     if not columns:
         raise ValueError("`covariates` must vary between observations, but none does.")
     return columns

@@ -177,7 +177,7 @@ def _build(
     sampler = observations.compile_sampler()
     many = compile_repeated_sampler([own], observations.given, at_once=not draws_in_a_loop(own))
     density = FittedDensity(
-        variable=observations.describe(model, [example.shape[1:]], [unconstrained_shape])[0],
+        variable=layout.describe(model, example.shape[1:], unconstrained_shape),
         rv=own,
         given=tuple(str(variable.name) for variable in free),
         operator="birth_death" if is_discrete(rv) else "langevin",
@@ -294,10 +294,7 @@ def _compile_parameters(
         found = {}
         for key, values in zip(names, function(*given), strict=True):
             array = np.asarray(values)
-            if array.ndim > max(layout.axes) and all(
-                array.shape[axis] == length
-                for axis, length in zip(layout.axes, layout.lengths, strict=True)
-            ):
+            if tuple(array.shape[a] for a in layout.axes if a < array.ndim) == layout.lengths:
                 points = layout.to_points(array.astype(np.float64))
                 found[key] = points.reshape(len(points), -1)
         return found

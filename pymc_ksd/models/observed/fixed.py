@@ -59,7 +59,10 @@ def fixed_target(
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
     return Target(
-        variables=observations.describe(model, [data[n].shape[1:] for n in data], shapes),
+        variables=tuple(
+            layout.describe(model, data[layout.name].shape[1:], shape)
+            for layout, shape in zip(layouts, shapes, strict=True)
+        ),
         operator=operator,
         values=partial(operator_values, operator, log_density),
         unconstrain=unconstrain,
@@ -105,14 +108,10 @@ def _check_kinds(model: pm.Model, rvs: Sequence[TensorVariable]) -> None:
             "have no common Stein operator. Test them one by one with `var_names`; where one "
             "depends on another, put that in as pm.Data."
         )
-    _check_independent(counts)
-
-
-def _check_independent(rvs: Sequence[TensorVariable]) -> None:
-    """Refuse counts that are parameters of other counts, whose range their steps could leave."""
-    for rv in rvs:
+    for rv in counts:
+        # Steps of counts could leave the range of others that they are parameters of.
         above = set(ancestors([rv]))
-        parents = [str(other.name) for other in rvs if other is not rv and other in above]
+        parents = [str(other.name) for other in counts if other is not rv and other in above]
         if parents:
             raise ValueError(
                 f"The observed counts {rv.name!r} depend on the observed counts "

@@ -27,13 +27,11 @@ from pymc_ksd.compilation import built_once, compile_function, inline_inner_grap
 from pymc_ksd.models.lattice import check_whole, dtype_range, is_discrete
 from pymc_ksd.models.log_density import (
     compile_simulation,
-    describe,
     explain_missing_logp,
     gradient_of,
     unconstrained_graph,
 )
 from pymc_ksd.models.observed.layout import Layout
-from pymc_ksd.models.target import Variable
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,6 @@ class Observations:
     def names(self) -> list[str]:
         """Names of the variables."""
         return [layout.name for layout in self.layouts]
-
-    def describe(
-        self,
-        model: pm.Model,
-        shapes: Sequence[tuple[int, ...]],
-        unconstrained_shapes: Sequence[tuple[int, ...]],
-    ) -> tuple[Variable, ...]:
-        """Describe one observation by its shapes on both scales."""
-        return tuple(
-            describe(model, layout.name, layout.transform, shape, free, layout.point_dims(model))
-            for layout, shape, free in zip(self.layouts, shapes, unconstrained_shapes, strict=True)
-        )
 
     def compile_unconstrain(self) -> Callable[..., list[np.ndarray]]:
         """Return the map ``(samples, *given)`` to unconstrained values, observations first."""

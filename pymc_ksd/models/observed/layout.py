@@ -20,7 +20,13 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function
 from pymc_ksd.models.lattice import is_discrete, lattice_transform
-from pymc_ksd.models.log_density import check_unconstrained, evaluate_shapes, labels_along
+from pymc_ksd.models.log_density import (
+    check_unconstrained,
+    describe,
+    evaluate_shapes,
+    labels_along,
+)
+from pymc_ksd.models.target import Variable
 
 
 @dataclass(frozen=True)
@@ -82,13 +88,14 @@ class Layout:
         full = points.reshape(-1, *self.lengths[1:], *points.shape[1:])
         return np.transpose(full, np.argsort(_first(self.axes, full.ndim)))
 
-    def point_dims(self, model: pm.Model) -> list[str | None] | None:
-        """Return the dims of one observation, None when the variable has no dims."""
+    def describe(
+        self, model: pm.Model, shape: tuple[int, ...], unconstrained_shape: tuple[int, ...]
+    ) -> Variable:
+        """Describe one observation."""
         dims = model.named_vars_to_dims.get(self.name)
-        if dims is None:
-            return None
-        axes = self.axes if self.single is None else ()
-        return [dim for axis, dim in enumerate(dims) if axis not in axes]
+        if dims is not None and self.single is None:
+            dims = [dim for axis, dim in enumerate(dims) if axis not in self.axes]
+        return describe(model, self.name, self.transform, shape, unconstrained_shape, dims)
 
 
 def _first(axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
