@@ -9,42 +9,39 @@ through PyMC's own compiled function of one point, which sampling may already ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.shape_utils import change_dist_size
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, io_toposort
-from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import built_once, compile_function, inline_inner_graphs
+from pymc_ksd.compilation import compile_function, inline_inner_graphs
 from pymc_ksd.models.log_density import (
     check_free_logp,
     check_has_logp,
+    check_parents,
     check_unconstrained,
-    compile_simulation,
+    compile_repeated_sampler,
     describe,
     evaluate_shapes,
     explain_missing_gradient,
+    explain_missing_logp,
     gradient_of,
     is_circular,
-    log_density,
+    named_variables,
     unconstrained_graph,
 )
-from pymc_ksd.models.target import Target
-
-__all__ = ["free_target"]
+from pymc_ksd.models.target import Target, Variable
 
 #: Maps points to scores, see :class:`pymc_ksd.models.target.Target`.
 Gradient = Callable[[np.ndarray], tuple[np.ndarray]]
@@ -76,110 +73,73 @@ def free_target(
 ) -> Target:
     """Return the target over the free variables in PyMC's unconstrained coordinates."""
     rvs = _select(model, var_names)
-    names = [str(rv.name) for rv in rvs]
     for rv in rvs:
         check_free_logp(rv)
     for rv in model.observed_RVs:
         check_has_logp(rv, "observed")
-    transforms = [model.rvs_to_transforms[rv] for rv in rvs]
-    for rv, transform in zip(rvs, transforms, strict=True):
-        check_unconstrained(rv, transform, "free")
-    constrained = [rv.type(name=f"{rv.name}_constrained") for rv in rvs]
-    unconstrained = _forward_graphs(model, rvs, constrained)
-    own_values = dict(zip(constrained, rvs, strict=True))
+    for rv in rvs:
+        check_unconstrained(rv, model.rvs_to_transforms[rv], "free")
+    constrained = {rv: rv.type(name=f"{rv.name}_constrained") for rv in rvs}
+    forward = [
+        unconstrained_graph(model.rvs_to_transforms[rv], value, rv.owner.inputs)
+        for rv, value in constrained.items()
+    ]
+    # What one point's unconstrained values are of its constrained ones.
+    unconstrained = graph_replace(forward, constrained, strict=False)
+    own_values = {value: rv for rv, value in constrained.items()}
     shapes = evaluate_shapes([*rvs, *graph_replace(unconstrained, own_values, strict=False)])
     variables = tuple(
         describe(
             model,
-            rv,
-            transform,
+            str(rv.name),
+            model.rvs_to_transforms[rv],
             shape,
             free_shape,
             model.named_vars_to_dims.get(rv.name),
             unconstrained_name=str(model.rvs_to_values[rv].name),
         )
-        for rv, transform, shape, free_shape in zip(
-            rvs, transforms, shapes[: len(rvs)], shapes[len(rvs) :], strict=True
-        )
+        for rv, shape, free_shape in zip(rvs, shapes[: len(rvs)], shapes[len(rvs) :], strict=True)
     )
     is_posterior = bool(model.observed_RVs or model.potentials)
-    subset = len(rvs) < len(model.free_RVs)
-    sizes = [variable.unconstrained_shape for variable in variables]
     return Target(
         variables=variables,
         operator="langevin",
-        values=_gradient(model, rvs, sizes, names, subset, compile_kwargs),
-        unconstrain=_unconstrain(rvs, constrained, unconstrained, transforms),
+        values=_gradient(model, rvs, variables, compile_kwargs),
+        unconstrain=_unconstrain(model, constrained, unconstrained),
         simulate=None if is_posterior else _simulate(rvs),
-        no_simulation=("a posterior, or a density with a Potential, cannot be simulated directly"),
-        circular=tuple(
-            name
-            for name, transform in zip(names, transforms, strict=True)
-            if is_circular(transform)
-        ),
+        no_simulation="a posterior, or a density with a Potential, cannot be simulated directly",
+        circular=tuple(str(rv.name) for rv in rvs if is_circular(model.rvs_to_transforms[rv])),
         kind="posterior" if is_posterior else "prior",
         pointwise=True,
     )
 
 
 def _select(model: pm.Model, var_names: Sequence[str] | None) -> list[TensorVariable]:
-    free = list(model.free_RVs)
-    if var_names is None:
-        return free
-    known = {str(rv.name): rv for rv in free}
-    unknown = [name for name in var_names if name not in known]
-    if unknown:
-        raise ValueError(
-            f"`var_names` must name free variables ({', '.join(known)}), got {', '.join(unknown)}."
-        )
-    chosen = [rv for rv in free if rv.name in var_names]
-    if len(chosen) == len(free):
-        return free
-    if model.observed_RVs or model.potentials:
+    chosen = named_variables(model.free_RVs, var_names, "free")
+    if len(chosen) < len(model.free_RVs) and (model.observed_RVs or model.potentials):
         raise ValueError(
             "`var_names` cannot pick some variables of a posterior: its marginal densities, and "
             "with them their scores, are unknown. Test all free variables together; the result "
             "shows how much each contributes."
         )
-    above = set(ancestors(chosen))
-    needed = [str(rv.name) for rv in free if rv in above and rv not in chosen]
-    if needed:
-        raise ValueError(
-            "`var_names` must include every variable that the chosen ones depend on, otherwise "
-            f"their marginal density is unknown; missing: {', '.join(needed)}."
-        )
+    check_parents(chosen, model.free_RVs)
     return chosen
 
 
-def _forward_graphs(
-    model: pm.Model, rvs: Sequence[TensorVariable], constrained: Sequence[TensorVariable]
-) -> list[TensorVariable]:
-    """Return the unconstrained values of one point as graphs of its constrained values."""
-    forward = [
-        unconstrained_graph(model.rvs_to_transforms[rv], value, rv.owner.inputs)
-        for rv, value in zip(rvs, constrained, strict=True)
-    ]
-    return graph_replace(forward, dict(zip(rvs, constrained, strict=True)), strict=False)
-
-
 def _unconstrain(
-    rvs: Sequence[TensorVariable],
-    constrained: Sequence[TensorVariable],
+    model: pm.Model,
+    constrained: Mapping[TensorVariable, TensorVariable],
     unconstrained: Sequence[TensorVariable],
-    transforms: Sequence[Any],
 ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    names = [str(rv.name) for rv in rvs]
+    names = [str(rv.name) for rv in constrained]
     function = None
-    if any(transform is not None for transform in transforms):
-        batches = [
-            TensorType("float64", shape=(None, *value.type.shape))(name=f"{name}_batch")
-            for name, value in zip(names, constrained, strict=True)
-        ]
-        casts = {
-            value: batch.astype(value.dtype)
-            for value, batch in zip(constrained, batches, strict=True)
+    if any(model.rvs_to_transforms[rv] is not None for rv in constrained):
+        batches = {
+            value: TensorType("float64", shape=(None, *value.type.shape))(name=f"{name}_batch")
+            for name, value in zip(names, constrained.values(), strict=True)
         }
-        function = compile_function(batches, vectorize_graph(list(unconstrained), casts))
+        casts = {value: batch.astype(value.dtype) for value, batch in batches.items()}
+        function = compile_function([*batches.values()], vectorize_graph(unconstrained, casts))
 
     def unconstrain(samples: Mapping[str, np.ndarray]) -> np.ndarray:
         values = [np.asarray(samples[name], dtype=np.float64) for name in names]
@@ -195,66 +155,59 @@ def _unconstrain(
 def _gradient(
     model: pm.Model,
     rvs: Sequence[TensorVariable],
-    shapes: Sequence[tuple[int, ...]],
-    names: Sequence[str],
-    subset: bool,
+    variables: Sequence[Variable],
     compile_kwargs: Mapping[str, Any] | None,
 ) -> Gradient:
-    values = [model.rvs_to_values[rv] for rv in rvs]
-    logp = log_density(lambda: model.logp(vars=list(rvs)) if subset else model.logp(), names)
-    dim = int(sum(np.prod(shape, dtype=int) for shape in shapes))
-    numbers = dim + sum(
+    names = [variable.name for variable in variables]
+    shapes = {
+        model.rvs_to_values[rv]: variable.unconstrained_shape
+        for rv, variable in zip(rvs, variables, strict=True)
+    }
+    subset = len(rvs) < len(model.free_RVs)
+    with explain_missing_logp(names):
+        logp = model.logp(vars=list(rvs)) if subset else model.logp()
+    numbers = sum(variable.unconstrained_size for variable in variables) + sum(
         int(np.prod(evaluate_shapes([rv])[0], dtype=int)) for rv in model.observed_RVs
     )
-    if not compile_kwargs and _is_array_graph(logp, values):
-        function = _interpreted_gradient(logp, values, shapes, names, dim)
+    if not compile_kwargs and _is_array_graph(logp, list(shapes)):
+        function = _interpreted_gradient(logp, shapes, names)
         if _slow_elements(function) * numbers <= _SLOW_CALLS:
             return _in_chunks(function, max(1, _TEMPORARY_NUMBERS // numbers))
     options = dict(compile_kwargs or {})
     if subset:
-        flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
-        return _point_by_point(pm.compile([flat], outputs, **options))
-    zeros = {
-        value.name: np.zeros(shape, dtype=value.dtype)
-        for value, shape in zip(values, shapes, strict=True)
-    }
+        flat, outputs = _flat_gradient(logp, shapes, names)
+        compiled = pm.compile([flat], outputs, **options)
+        return _in_chunks(lambda rows: compiled(rows[0]), 1)
+    zeros = {value.name: np.zeros(shape, value.dtype) for value, shape in shapes.items()}
     with explain_missing_gradient(names):
         compiled = model.logp_dlogp_function(ravel_inputs=True, initial_point=zeros, **options)
     compiled.set_extra_values({})
-    return _point_by_point(lambda row: compiled(row.astype(compiled.dtype)))
+    return _in_chunks(lambda rows: compiled(rows[0].astype(compiled.dtype)), 1)
 
 
 def _flat_gradient(
-    logp: TensorVariable,
-    values: Sequence[TensorVariable],
-    shapes: Sequence[tuple[int, ...]],
-    names: Sequence[str],
-    dim: int,
+    logp: TensorVariable, shapes: Mapping[TensorVariable, tuple[int, ...]], names: Sequence[str]
 ) -> tuple[TensorVariable, list[TensorVariable]]:
     """Return one vector for all unconstrained values, and log density and gradient there."""
-    flat = pt.vector("point", shape=(dim,), dtype="float64")
-    parts, start = {}, 0
-    for value, shape in zip(values, shapes, strict=True):
-        stop = start + int(np.prod(shape, dtype=int))
-        parts[value] = flat[start:stop].reshape(shape).astype(value.dtype)
-        start = stop
+    stops = np.cumsum([int(np.prod(shape, dtype=int)) for shape in shapes.values()]).tolist()
+    flat = pt.vector("point", shape=(stops[-1],), dtype="float64")
+    parts = {
+        value: flat[start:stop].reshape(shape).astype(value.dtype)
+        for (value, shape), start, stop in zip(shapes.items(), [0, *stops[:-1]], stops, strict=True)
+    }
     (joined,) = graph_replace([logp], parts, strict=False)
     (gradient,) = gradient_of(joined, [flat], names)
     return flat, [joined, gradient]
 
 
 def _interpreted_gradient(
-    logp: TensorVariable,
-    values: Sequence[TensorVariable],
-    shapes: Sequence[tuple[int, ...]],
-    names: Sequence[str],
-    dim: int,
+    logp: TensorVariable, shapes: Mapping[TensorVariable, tuple[int, ...]], names: Sequence[str]
 ) -> Any:
     # A check that fails for one point must not fail for all.
     per_point = in2out(local_check_parameter_to_ninf_switch)
     logp = rewrite_graph(logp, include=(), custom_rewrite=per_point)
-    flat, outputs = _flat_gradient(logp, values, shapes, names, dim)
-    points = pt.matrix("points", shape=(None, dim), dtype="float64")
+    flat, outputs = _flat_gradient(logp, shapes, names)
+    points = pt.matrix("points", shape=(None, *flat.type.shape), dtype="float64")
     return compile_function([points], vectorize_graph(inline_inner_graphs(outputs), {flat: points}))
 
 
@@ -304,19 +257,6 @@ def _in_chunks(function: Any, size: int) -> Gradient:
     return gradient
 
 
-def _point_by_point(function: Any) -> Gradient:
-    def gradient(points: np.ndarray) -> tuple[np.ndarray]:
-        scores = np.empty_like(points)
-        with np.errstate(all="ignore"):
-            for row, out in zip(points, scores, strict=True):
-                logp, out[:] = function(row)
-                if not np.isfinite(logp):
-                    out[:] = np.nan
-        return (scores,)
-
-    return gradient
-
-
 def _simulate(
     rvs: Sequence[TensorVariable],
 ) -> Callable[[int, np.random.Generator], Mapping[str, np.ndarray]]:
@@ -325,22 +265,5 @@ def _simulate(
     independent = not any(
         other in set(ancestors([rv])) for rv in rvs for other in rvs if other is not rv
     )
-
-    def build() -> tuple[Callable[..., list[np.ndarray]], bool]:
-        size, batched = pt.lscalar("n"), []
-        if independent:
-            # Distributions that cannot have a symbolic size are drawn one by one.
-            with suppress(NotImplementedError, MissingInputError):
-                batched = [change_dist_size(rv, (size,), expand=True) for rv in rvs]
-        return compile_simulation([size], batched or list(rvs)), bool(batched)
-
-    compiled = built_once(build)
-
-    def simulate(n: int, rng: np.random.Generator) -> Mapping[str, np.ndarray]:
-        draw, at_once = compiled()
-        if at_once:
-            return dict(zip(names, draw(rng, n), strict=True))
-        draws = [draw(rng, n) for _ in range(n)]
-        return {name: np.stack([draw[index] for draw in draws]) for index, name in enumerate(names)}
-
-    return simulate
+    sampler = compile_repeated_sampler(rvs, at_once=independent)
+    return lambda n, rng: dict(zip(names, sampler(n, rng), strict=True))

@@ -25,8 +25,6 @@ from pymc.logprob.transforms import Transform
 from pytensor.tensor.random.basic import MultinomialRV
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["check_whole", "is_discrete", "lattice_transform", "step_rates", "within_dtype"]
-
 
 class OtherCountsTransform(Transform):
     """Leave one of several counts with a known total out: the others move freely.
@@ -128,8 +126,18 @@ def step_rates(
     return births, deaths
 
 
-def within_dtype(points: np.ndarray, dtype: str) -> np.ndarray:
-    """Tell which values a number type can hold: 0 and 1 where it is boolean."""
+def operator_values(
+    operator: str,
+    log_density: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]],
+    points: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """Return what a Stein operator takes: scores, or the rates of steps up and down."""
+    if operator == "birth_death":
+        return step_rates(lambda moved: log_density(moved)[0], points)
+    return (np.asarray(log_density(points)[1]),)
+
+
+def dtype_range(dtype: str) -> tuple[int, int]:
+    """Return the smallest and largest value that a number type can hold: 0 and 1 for booleans."""
     kind = np.dtype(dtype)
-    low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
-    return (points >= low) & (points <= high)
+    return (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))

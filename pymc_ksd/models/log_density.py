@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.multivariate import LKJCorrRV, WishartRV
+from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import LogExpM1, _default_transform
 from pymc.logprob.transforms import (
@@ -25,29 +26,18 @@ from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs, rewri
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Constant
-from pytensor.graph.utils import MethodNotDefined
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined, MissingInputError
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, interpreted_mode, without_compiler
+from pymc_ksd.compilation import (
+    built_once,
+    compile_function,
+    interpreted_mode,
+    without_compiler,
+)
 from pymc_ksd.models.lattice import is_discrete
 from pymc_ksd.models.target import Variable
-
-__all__ = [
-    "check_free_logp",
-    "check_has_logp",
-    "check_observed_logp",
-    "check_unconstrained",
-    "compile_simulation",
-    "describe",
-    "evaluate_shapes",
-    "explain_missing_gradient",
-    "gradient_of",
-    "is_circular",
-    "is_elementwise",
-    "log_density",
-    "model_key",
-    "unconstrained_graph",
-]
 
 _ELEMENTWISE = (
     LogTransform,
@@ -65,14 +55,16 @@ def model_key(model: pm.Model) -> tuple[Any, ...]:
     return (
         tuple(id(rv) for rv in model.basic_RVs),
         tuple(id(potential) for potential in model.potentials),
-        tuple((dim, _length(length)) for dim, length in model.dim_lengths.items()),
+        tuple((dim, int(_current_value(length))) for dim, length in model.dim_lengths.items()),
         tuple((dim, labels and tuple(labels)) for dim, labels in model.coords.items()),
     )
 
 
-def _length(variable: Any) -> int:
-    """Return the length of a dim, which `pm.set_data` may have changed."""
-    return int(_current_value(variable))
+def held_value(variable: Any) -> Any:
+    """Return the value of a constant or of shared data, None for anything else."""
+    if isinstance(variable, Constant):
+        return variable.data
+    return variable.get_value(borrow=True) if isinstance(variable, SharedVariable) else None
 
 
 def _current_value(variable: Any) -> Any:
@@ -80,10 +72,8 @@ def _current_value(variable: Any) -> Any:
 
     The length of a dim without labels is such a graph: an entry of the shape of a ``pm.Data``.
     """
-    if isinstance(variable, Constant):
-        return variable.data
-    if isinstance(variable, SharedVariable):
-        return variable.get_value(borrow=True)
+    if variable.owner is None:
+        return held_value(variable)
     node = variable.owner
     outputs: list[list[Any]] = [[None] for _ in node.outputs]
     node.op.perform(node, [_current_value(part) for part in node.inputs], outputs)
@@ -210,10 +200,11 @@ def unconstrained_graph(
     return pt.switch(inside.dimshuffle(order), forward, np.nan)
 
 
-def log_density(build: Callable[[], Any], names: Sequence[str]) -> Any:
-    """Call PyMC for a log-probability graph and explain when a variable has none."""
+@contextmanager
+def explain_missing_logp(names: Sequence[str]) -> Iterator[None]:
+    """Turn PyMC's errors about missing log-probabilities into one that names the variables."""
     try:
-        return build()
+        yield
     except (NotImplementedError, MethodNotDefined, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
             f"No log-probability could be derived for the variable(s) {', '.join(names)}: {error}"
@@ -250,9 +241,20 @@ def evaluate_shapes(variables: Sequence[TensorVariable]) -> list[tuple[int, ...]
     return [tuple(int(size) for size in known.get(id(v), v.type.shape)) for v in variables]
 
 
+def labels_along(
+    model: pm.Model, dims: Sequence[str], shape: Sequence[int]
+) -> dict[str, list[Any]]:
+    """Return the labels of dims, where the model has as many as there are elements."""
+    return {
+        dim: list(model.coords[dim])
+        for dim, size in zip(dims, shape, strict=False)
+        if model.coords.get(dim) is not None and len(model.coords[dim]) == size
+    }
+
+
 def describe(
     model: pm.Model,
-    rv: TensorVariable,
+    name: str,
     transform: Any,
     shape: tuple[int, ...],
     unconstrained_shape: tuple[int, ...],
@@ -263,17 +265,12 @@ def describe(
     named = None
     if dims is not None and len(dims) == len(shape) and all(dim is not None for dim in dims):
         named = tuple(str(dim) for dim in dims)
-    coords = {
-        dim: list(model.coords[dim])
-        for dim, size in zip(named or (), shape, strict=False)
-        if model.coords.get(dim) is not None and len(model.coords[dim]) == size
-    }
     return Variable(
-        name=str(rv.name),
+        name=name,
         shape=shape,
         unconstrained_shape=unconstrained_shape,
         dims=named,
-        coords=coords,
+        coords=labels_along(model, named or (), shape),
         transform=None if transform is None else getattr(transform, "name", None),
         unconstrained_name=unconstrained_name,
         elementwise=is_elementwise(transform) and shape == unconstrained_shape,
@@ -299,3 +296,66 @@ def compile_simulation(
         return function(*values)
 
     return draw
+
+
+def compile_repeated_sampler(
+    rvs: Sequence[TensorVariable], given: Sequence[TensorVariable] = (), *, at_once: bool = True
+) -> Callable[..., list[np.ndarray]]:
+    """Return a sampler ``(times, rng, *given)`` of variables, many times along a new first axis.
+
+    With `at_once`, what their parameters are computed from is computed once for all, except for
+    distributions that cannot have a symbolic size.
+    """
+    times = pt.lscalar("times")
+
+    def build() -> tuple[Callable[..., list[np.ndarray]], bool]:
+        many = []
+        if at_once:
+            with suppress(NotImplementedError, MissingInputError):
+                many = [change_dist_size(rv, (times,), expand=True) for rv in rvs]
+        return compile_simulation([times, *given], many or rvs), bool(many)
+
+    compiled = built_once(build)
+
+    def simulate(number: int, rng: np.random.Generator, *known: np.ndarray) -> list[np.ndarray]:
+        draw, together = compiled()
+        if together:
+            return draw(rng, number, *known)
+        drawn = [draw(rng, number, *known) for _ in range(number)]
+        return [np.stack(parts) for parts in zip(*drawn, strict=True)]
+
+    return simulate
+
+
+def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return one name or several as a tuple, None where none are given."""
+    if isinstance(names, str):
+        return (names,)
+    return None if names is None else tuple(names)
+
+
+def named_variables(
+    rvs: Sequence[TensorVariable], var_names: Sequence[str] | None, role: str
+) -> list[TensorVariable]:
+    """Return the variables that a user named, in the model's order; all by default."""
+    known = {str(rv.name): rv for rv in rvs}
+    if var_names is None:
+        return list(rvs)
+    unknown = [name for name in var_names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"`var_names` must name {role} variables ({', '.join(known)}), got "
+            f"{', '.join(unknown)}."
+        )
+    return [rv for name, rv in known.items() if name in var_names]
+
+
+def check_parents(rvs: Sequence[TensorVariable], others: Sequence[TensorVariable]) -> None:
+    """Refuse to leave out variables that the chosen ones depend on."""
+    above = set(ancestors(rvs))
+    needed = [str(rv.name) for rv in others if rv in above and rv not in rvs]
+    if needed:
+        raise ValueError(
+            "`var_names` must include every variable that the chosen ones depend on, otherwise "
+            f"their marginal density is unknown; missing: {', '.join(needed)}."
+        )

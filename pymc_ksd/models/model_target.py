@@ -9,11 +9,9 @@ import pymc as pm
 
 from pymc_ksd.compilation import compile_key, kept, one_at_a_time
 from pymc_ksd.models.free_variables import free_target
-from pymc_ksd.models.log_density import model_key
+from pymc_ksd.models.log_density import as_tuple, model_key
 from pymc_ksd.models.observed.fixed import fixed_target
 from pymc_ksd.models.target import Target
-
-__all__ = ["model_target", "resolve_model"]
 
 
 def model_target(
@@ -23,17 +21,10 @@ def model_target(
     compile_kwargs: Mapping[str, Any] | None,
 ) -> Target:
     """Return a model's target; it is kept as long as the model."""
-    names = [var_names] if isinstance(var_names, str) else var_names
-    if names is not None and not len(names):
+    names, dims = as_tuple(var_names), as_tuple(sample_dims)
+    if names == ():
         raise ValueError("`var_names` must name at least one variable, got none.")
-    dims = [sample_dims] if isinstance(sample_dims, str) else sample_dims
-    key = (
-        "target",
-        model_key(model),
-        None if names is None else tuple(names),
-        None if dims is None else tuple(dims),
-        compile_key(compile_kwargs),
-    )
+    key = ("target", model_key(model), names, dims, compile_key(compile_kwargs))
     target: Target = kept(
         model, key, lambda: one_at_a_time(_build(model, names, dims, compile_kwargs))
     )

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Target", "Variable", "first_line"]
-
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, without its full stop, or its kind."""

@@ -18,15 +18,6 @@ import xarray as xr
 from pymc_ksd.models.target import Variable
 from pymc_ksd.samples.data import as_numbers, from_array, from_dataframe, from_dataset
 
-__all__ = [
-    "check_draws",
-    "covariate_parts",
-    "draws_group",
-    "holds_draws",
-    "values_of",
-    "with_numbers",
-]
-
 #: Name, values, and whether they are names of the model's data, of a user's covariates.
 Part = tuple[str, Any, bool]
 
@@ -132,14 +123,8 @@ def _(data: Mapping[Any, Any], variables: Sequence[Variable]) -> dict[str, np.nd
     return {str(name): as_numbers(value, str(name)) for name, value in data.items()}
 
 
-@values_of.register
-def _(data: pd.DataFrame, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
-    return from_dataframe(data, variables)
-
-
-@values_of.register
-def _(data: xr.Dataset, variables: Sequence[Variable]) -> dict[str, np.ndarray]:
-    return from_dataset(data, variables)
+values_of.register(pd.DataFrame, from_dataframe)
+values_of.register(xr.Dataset, from_dataset)
 
 
 @values_of.register

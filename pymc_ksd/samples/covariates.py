@@ -14,8 +14,6 @@ from pymc_ksd.models.observed.inputs import indexing_names, model_data
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.samples.containers import covariate_parts
 
-__all__ = ["Column", "columns_of_table", "user_columns"]
-
 #: Distance between different labels in bandwidths: they are not compared at all.
 _LABEL_DISTANCE = 6.0
 
@@ -81,11 +79,9 @@ def user_columns(model: pm.Model, covariates: Any, density: FittedDensity) -> li
     """
     columns: list[Column] = []
     for key, values, is_name in covariate_parts(covariates):
-        if is_name:
-            labels = key in indexing_names(density)
-            columns += _read_column(key, model_data(model, key), labels, density.places)
-        else:
-            columns += _read_column(key, values, False, density.places)
+        labels = is_name and key in indexing_names(density)
+        found = model_data(model, key) if is_name else values
+        columns += _read_column(key, found, labels, density.places)
     if not columns:
         raise ValueError("`covariates` must vary between observations, but none does.")
     return columns

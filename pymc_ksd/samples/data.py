@@ -11,8 +11,6 @@ import xarray as xr
 
 from pymc_ksd.models.target import Variable
 
-__all__ = ["as_numbers", "checked_samples", "from_array", "from_dataframe", "from_dataset"]
-
 
 def checked_samples(
     samples: Mapping[str, np.ndarray], variables: Sequence[Variable]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.containers import draws_group
 from pymc_ksd.samples.sample import Sample
-
-__all__ = ["DrawsWarning", "arranged", "read_draws"]
 
 #: Chains shorter than this cannot tell how correlated their draws are.
 _FEW_DRAWS = 20
@@ -56,28 +54,18 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     own = xr.Dataset(
         {v.name: arranged(posterior[v.name], v) for v in target.variables if v.name in posterior}
     )
-    values = _unconstrained_values(target, posterior, data)
-    missing = [v.name for v in target.variables if v.name not in own]
-    if values is not None and not missing and not _belongs(target, own, values):
+    points = _stored_points(target, posterior, data)
+    complete = len(own) == len(target.variables)
+    if points is not None and complete and not _belongs(target, own, points):
         warn_user(
             "The unconstrained values stored in `data` are not those of its posterior, which may "
             "have been changed since; the posterior is used.",
             DrawsWarning,
         )
-        values = None
-    if values is None and missing:
-        raise ValueError(
-            f"`data` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
-            f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
-        )
-    if values is None:
-        samples = {v.name: _values(own[v.name], v, v.shape) for v in target.variables}
-        points = _unconstrained(target, samples, check=own)
-    else:
-        points = np.concatenate(
-            [values[v.name].reshape(*values[v.name].shape[:2], -1) for v in target.variables],
-            axis=2,
-        )
+        points = None
+    if points is None:
+        check_has(posterior, target.names)
+        points = _unconstrained(target, own, check=True)
     n_draws, n_chains, dim = points.shape
     if n_draws < _FEW_DRAWS and not is_part:
         warn_user(
@@ -90,23 +78,24 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     return Sample(points.reshape(-1, dim), n_chains, own, are_draws=True)
 
 
-def _unconstrained(
-    target: Target, samples: Mapping[str, np.ndarray], check: xr.Dataset | None = None
-) -> np.ndarray:
-    """Unconstrain values of shape (draw, chain, *shape), into shape (draw, chain, d).
+def _unconstrained(target: Target, posterior: xr.Dataset, *, check: bool) -> np.ndarray:
+    """Unconstrain draws, into shape (draw, chain, d).
 
     With `check`, draws outside the support are an error that names chain and draw by its labels.
     """
-    n_draws, n_chains = next(iter(samples.values())).shape[:2]
-    flat = {name: a.reshape(n_draws * n_chains, *a.shape[2:]) for name, a in samples.items()}
+    n_draws, n_chains = posterior.sizes["draw"], posterior.sizes["chain"]
+    flat = {
+        v.name: _values(posterior[v.name], v, v.shape).reshape(n_draws * n_chains, *v.shape)
+        for v in target.variables
+    }
     points = target.unconstrain(flat).reshape(n_draws, n_chains, -1)
     bad = ~np.isfinite(points)
-    if check is not None and bad.any():
+    if check and bad.any():
         draw, chain, column = (int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
             f"`data`: {np.count_nonzero(bad.any(axis=2))} of {n_draws * n_chains} draws lie "
             f"outside the support of {target.variable_of(column).name!r}, first in "
-            f"{_place(check, chain, draw)}."
+            f"{_place(posterior, chain, draw)}."
         )
     return points
 
@@ -115,12 +104,10 @@ def _place(posterior: xr.Dataset | xr.DataArray, chain: int, draw: int) -> str:
     return f"chain {posterior['chain'].values[chain]}, draw {posterior['draw'].values[draw]}"
 
 
-def _unconstrained_values(
-    target: Target, posterior: xr.Dataset, data: Any
-) -> dict[str, np.ndarray] | None:
-    """Return unconstrained draws when the container has them for every draw and variable."""
+def _stored_points(target: Target, posterior: xr.Dataset, data: Any) -> np.ndarray | None:
+    """Return unconstrained draws, shape (draw, chain, d), if all are in the container."""
     unconstrained = draws_group(data, "unconstrained_posterior")
-    values = {}
+    parts = []
     for variable in target.variables:
         name = variable.unconstrained_name
         if unconstrained is not None and name in unconstrained:
@@ -132,26 +119,40 @@ def _unconstrained_values(
             array = posterior[name]
         else:
             return None
-        values[variable.name] = _values(
-            arranged(array, variable), variable, variable.unconstrained_shape
-        )
-    return values
+        part = _values(arranged(array, variable), variable, variable.unconstrained_shape)
+        parts.append(part.reshape(*part.shape[:2], -1))
+    return np.concatenate(parts, axis=2)
 
 
-def _belongs(target: Target, posterior: xr.Dataset, values: Mapping[str, np.ndarray]) -> bool:
+def _belongs(target: Target, posterior: xr.Dataset, points: np.ndarray) -> bool:
     """Whether unconstrained values are those of the posterior, as far as a few draws tell."""
-    n_draws = posterior.sizes["draw"]
-    few = np.unique(np.linspace(0, n_draws - 1, _COMPARED_DRAWS).astype(int))
-    some = posterior.isel(draw=few)
-    samples = {v.name: _values(some[v.name], v, v.shape) for v in target.variables}
-    own = _unconstrained(target, samples)
-    stored = np.concatenate(
-        [values[v.name][few].reshape(*own.shape[:2], -1) for v in target.variables], axis=2
-    )
+    few = np.unique(np.linspace(0, len(points) - 1, _COMPARED_DRAWS).astype(int))
+    own = _unconstrained(target, posterior.isel(draw=few), check=False)
     # Next to a bound the way back loses digits, or all of them: most have to agree, in each chain.
     known = np.isfinite(own)
-    close = known & np.isclose(own, stored, rtol=1e-3, atol=1e-3)
+    close = known & np.isclose(own, points[few], rtol=1e-3, atol=1e-3)
     return bool((2 * close.sum(axis=0) >= known.sum(axis=0)).all())
+
+
+def check_has(posterior: xr.Dataset, names: Sequence[str], argument: str = "data") -> None:
+    """Refuse draws that lack variables."""
+    missing = [name for name in names if name not in posterior]
+    if missing:
+        raise ValueError(
+            f"`{argument}` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
+            f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
+        )
+
+
+def check_shape(
+    array: xr.DataArray, name: str, shape: tuple[int, ...], argument: str = "data"
+) -> None:
+    """Refuse draws, with chain and draw first, of another shape than the variable has."""
+    if array.shape[2:] != shape:
+        raise ValueError(
+            f"`{argument}` for {name!r} must have shape {shape} in every draw, got "
+            f"{array.shape[2:]}."
+        )
 
 
 def arranged(array: xr.DataArray, variable: Variable) -> xr.DataArray:
@@ -193,12 +194,8 @@ def _few(labels: pd.Index) -> str:
 
 def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
     """Return values of shape (draw, chain, *shape), all finite."""
+    check_shape(array, variable.name, shape)
     values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
-    if values.shape[2:] != shape:
-        raise ValueError(
-            f"`data` for {variable.name!r} must have shape {shape} in every draw, got "
-            f"{values.shape[2:]}."
-        )
     bad = ~np.isfinite(values)
     if bad.any():
         draw, chain, *index = (int(i) for i in np.argwhere(bad)[0])

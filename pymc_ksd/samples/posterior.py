@@ -9,13 +9,9 @@ import numpy as np
 import pymc as pm
 
 from pymc_ksd.models.log_density import describe, evaluate_shapes
+from pymc_ksd.models.observed.fitted import Given
 from pymc_ksd.samples.containers import draws_group
-from pymc_ksd.samples.draws import arranged
-
-__all__ = ["Given", "given_values"]
-
-#: Values of free variables at one draw.
-Given = tuple[np.ndarray, ...]
+from pymc_ksd.samples.draws import arranged, check_has, check_shape
 
 
 def given_values(
@@ -64,12 +60,7 @@ def given_values(
         raise ValueError(
             f"`{argument}` must have a group 'posterior' with draws of the free variables."
         )
-    missing = [name for name in names if name not in posterior]
-    if missing:
-        raise ValueError(
-            f"`{argument}` lacks the variable(s) {', '.join(missing)} in its posterior; it has "
-            f"{', '.join(map(str, posterior.data_vars)) or 'none'}."
-        )
+    check_has(posterior, names, argument)
     if num_draws >= total:
         chosen = np.arange(total)
     elif rng is None:
@@ -80,12 +71,8 @@ def given_values(
     rvs = [model[name] for name in names]
     for rv, shape in zip(rvs, evaluate_shapes(rvs), strict=True):
         dims = model.named_vars_to_dims.get(rv.name)
-        array = arranged(posterior[rv.name], describe(model, rv, None, shape, shape, dims))
-        if array.shape[2:] != shape:
-            raise ValueError(
-                f"`{argument}` for {rv.name!r} must have shape {shape} in every draw, got "
-                f"{array.shape[2:]}."
-            )
+        array = arranged(posterior[rv.name], describe(model, rv.name, None, shape, shape, dims))
+        check_shape(array, rv.name, shape, argument)
         values = array.values.reshape(total, *shape)[chosen]
         if not np.isfinite(values).all():
             count = np.count_nonzero(~np.isfinite(values))

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import xarray as xr
 
-__all__ = ["Sample"]
-
 
 @dataclass(frozen=True)
 class Sample:

@@ -16,8 +16,6 @@ from pymc_ksd.models.target import Target
 from pymc_ksd.samples.containers import draws_group
 from pymc_ksd.samples.draws import read_draws
 
-__all__ = ["DrawStream", "is_large"]
-
 #: Numbers from which on draws are not held in memory.
 _LARGE_NUMBERS = 10_000_000
 #: Numbers in a stretch.

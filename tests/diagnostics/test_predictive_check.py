@@ -167,7 +167,7 @@ def test_scale_from_quantiles_is_that_of_simulated_values(write, monkeypatch):
     density = fitted_density(model, model["y"], None, None)
     monkeypatch.setattr("pymc_ksd.diagnostics.predictive.residuals._SIMULATED", 20_001)
     rng = np.random.default_rng(1)
-    without = replace(density, functions=replace(density.functions, quantiles=None))
+    without = replace(density, quantiles=lambda *_: None)
     simulated = residuals_given(without, 60, (), rng)
     # PyMC 5 does not know the quantiles of truncated ones: then both are simulated.
     found = residuals_given(density, 60, (), rng)
@@ -815,12 +815,12 @@ def test_hurdles_are_scaled_by_few_values_and_little_memory():
         pm.HurdlePoisson("y", share, 3.0, observed=counts)
     density = fitted_density(model, model["y"], None, None)
     sizes = []
-    real = density.functions.simulate_many
+    real = density.simulate_many
     watched = replace(
-        density.functions,
+        density,
         simulate_many=lambda times, *rest: sizes.append(times) or real(times, *rest),
     )
-    residuals_given(replace(density, functions=watched), 200, (np.asarray(0.5),), rng)
+    residuals_given(watched, 200, (np.asarray(0.5),), rng)
     assert sizes == [21]
     tracemalloc.start()
     real(21, rng, np.asarray(0.5))

@@ -20,50 +20,22 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, compile_key, kept, one_at_a_time
-from pymc_ksd.models.lattice import is_discrete, step_rates
+from pymc_ksd.models.lattice import is_discrete, operator_values
 from pymc_ksd.models.log_density import (
+    as_tuple,
     check_observed_logp,
-    describe,
+    compile_repeated_sampler,
     evaluate_shapes,
     is_circular,
     model_key,
+    named_variables,
 )
-from pymc_ksd.models.observed.functions import (
-    compile_log_probability,
-    compile_quantiles,
-    compile_repeated_sampler,
-    compile_sampler,
-    compile_score_function,
-    compile_unconstrain,
-)
-from pymc_ksd.models.observed.layout import (
-    Layout,
-    Places,
-    find_layout,
-    find_places,
-    is_split,
-    point_dims,
-    sample_axes,
-)
+from pymc_ksd.models.observed.functions import Observations, compile_quantiles, draws_in_a_loop
+from pymc_ksd.models.observed.layout import Layout, Places, find_layout, find_places, is_split
 from pymc_ksd.models.target import Variable
 
-__all__ = ["FittedDensity", "fitted_density", "observed_variables", "parameter_graphs"]
-
-
-@dataclass(frozen=True)
-class _Functions:
-    """Compiled functions of all observations, those with missing elements included.
-
-    The values of the free variables are the last arguments of all, but for `data`.
-    """
-
-    data: Callable[[], np.ndarray]
-    simulate: Callable[..., np.ndarray]
-    simulate_many: Callable[..., np.ndarray]
-    quantiles: Callable[..., np.ndarray] | None
-    unconstrain: Callable[..., np.ndarray]
-    log_density: Callable[..., tuple[np.ndarray, np.ndarray | None]]
-    parameters: Callable[..., dict[str, np.ndarray]]
+#: Values of free variables at one draw.
+Given = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -78,17 +50,32 @@ class FittedDensity:
         The variable as a graph of the free ones.
     given : tuple of str
         The free variables that it depends on. Their values, in this order, are the last arguments
-        of all methods but :meth:`data`.
+        of all functions but `data`.
     operator : str
         The Stein operator that goes with it.
     circular : tuple of str
         The variable's name if it lives on a circle.
     places : Places
         Where observations are in the model.
-    functions : object
-        Compiled functions of all observations.
     complete : ndarray of bool, optional
         Which observations have no missing elements, if any have; the others are left out.
+    data : callable
+        Returns the model's own observations, shape (n, *shape).
+    simulate : callable
+        Takes n and a generator; draws n observations.
+    simulate_many : callable
+        Takes a number and a generator; draws all of the model's own observations so many times,
+        shape (times, n, *shape).
+    quantiles : callable
+        Maps shares to quantiles of the model's own observations, shape (shares, n, *shape), or to
+        None where PyMC does not know them.
+    unconstrain : callable
+        Maps observations to points of shape (n, d).
+    log_density : callable
+        Maps points to log densities, shape (n,), and, unless they are counts, scores, shape (n, d).
+    parameters : callable
+        Returns the distribution's own parameters by name, shape (n, columns) each, as far as they
+        differ between observations.
     """
 
     variable: Variable
@@ -97,65 +84,18 @@ class FittedDensity:
     operator: str
     circular: tuple[str, ...]
     places: Places
-    functions: _Functions
-    complete: np.ndarray | None = None
-
-    def _kept(self, values: np.ndarray, axis: int = 0) -> np.ndarray:
-        return values if self.complete is None else np.compress(self.complete, values, axis=axis)
-
-    def _filled(self, values: np.ndarray) -> np.ndarray:
-        """Return as many values as the model has, some other value in the place of missing ones."""
-        if self.complete is None:
-            return values
-        full = np.repeat(values[:1], len(self.complete), axis=0)
-        full[self.complete] = values
-        return full
-
-    def data(self) -> np.ndarray:
-        """Return the model's own observations, shape (n, *shape)."""
-        return self._kept(self.functions.data())
-
-    def simulate(self, n: int, rng: np.random.Generator, *given: np.ndarray) -> np.ndarray:
-        """Draw n observations."""
-        total = n if self.complete is None else len(self.complete)
-        return self._kept(self.functions.simulate(total, rng, *given))
-
-    def simulate_many(self, times: int, rng: np.random.Generator, *given: np.ndarray) -> np.ndarray:
-        """Draw all of the model's own observations several times, shape (times, n, *shape)."""
-        return self._kept(self.functions.simulate_many(times, rng, *given), axis=1)
-
-    def quantiles(self, shares: Sequence[float], *given: np.ndarray) -> np.ndarray | None:
-        """Return quantiles of the model's own observations, shape (shares, n, *shape).
-
-        None where PyMC does not know them.
-        """
-        if self.functions.quantiles is None:
-            return None
-        return self._kept(self.functions.quantiles(shares, *given), axis=1)
-
-    def unconstrain(self, observations: np.ndarray, *given: np.ndarray) -> np.ndarray:
-        """Map observations to points of shape (n, d)."""
-        return self._kept(self.functions.unconstrain(self._filled(observations), *given))
-
-    def log_density(
-        self, points: np.ndarray, *given: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return log densities, shape (n,), and, unless they are counts, scores, shape (n, d)."""
-        values, scores = self.functions.log_density(self._filled(points), *given)
-        return self._kept(values), None if scores is None else self._kept(scores)
-
-    def parameters(self, *given: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the distribution's own parameters by name, shape (n, columns) each.
-
-        As far as they differ between observations.
-        """
-        return {key: self._kept(part) for key, part in self.functions.parameters(*given).items()}
+    complete: np.ndarray | None
+    data: Callable[[], np.ndarray]
+    simulate: Callable[..., np.ndarray]
+    simulate_many: Callable[..., np.ndarray]
+    quantiles: Callable[..., np.ndarray | None]
+    unconstrain: Callable[..., np.ndarray]
+    log_density: Callable[..., tuple[np.ndarray, np.ndarray | None]]
+    parameters: Callable[..., dict[str, np.ndarray]]
 
     def values(self, points: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return what the Stein operator takes: scores, or the rates of steps up and down."""
-        if self.operator == "birth_death":
-            return step_rates(lambda moved: self.log_density(moved, *given)[0], points)
-        return (np.asarray(self.log_density(points, *given)[1]),)
+        return operator_values(self.operator, lambda moved: self.log_density(moved, *given), points)
 
 
 def observed_variables(
@@ -169,20 +109,14 @@ def observed_variables(
     known = {str(rv.name): rv for rv in model.observed_RVs}
     if not known:
         raise ValueError("`model` has no observed variables, so there is nothing to check.")
-    if var_names is None:
+    names = as_tuple(var_names)
+    if names is None:
         return list(known.values())
-    names = [var_names] if isinstance(var_names, str) else list(var_names)
     if not names:
         raise ValueError("`var_names` must name at least one variable, got none.")
     parts = {name.removesuffix("_observed"): name for name in known if is_split(model, name)}
-    names = [name if name in known else parts.get(name, name) for name in names]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(
-            f"`var_names` must name observed variables ({', '.join(known)}), got "
-            f"{', '.join(unknown)}."
-        )
-    return [rv for name, rv in known.items() if name in names]
+    names = tuple(name if name in known else parts.get(name, name) for name in names)
+    return named_variables(model.observed_RVs, names, "observed")
 
 
 def fitted_density(
@@ -199,13 +133,13 @@ def fitted_density(
     `common_coordinates`, which kind of counts with a known total is left out is decided by the
     model's data; without, by each draw of the parameters.
     """
-    dims = [sample_dims] if isinstance(sample_dims, str) else sample_dims
+    dims = as_tuple(sample_dims)
     key = (
         "fitted",
         model_key(model),
         rv.name,
         evaluate_shapes([rv])[0],
-        None if dims is None else tuple(dims),
+        dims,
         compile_key(compile_kwargs),
         common_coordinates,
     )
@@ -226,44 +160,54 @@ def _build(
     check_observed_logp(whole)
     sample_dims = _own_sample_dims(model, name, sample_dims)
     (shape,) = evaluate_shapes([whole])
-    _check_sample(model, whole, name, shape, sample_dims)
     length = pt.lscalar("length")
     counts = observed if common_coordinates else None
-    resized = find_layout(model, whole, sample_dims, length, [], [], name=name, observed=counts)
-    free, own, fixed = _given_free(model, rv, whole, resized.rv)
-    layout = replace(resized, rv=fixed)
-    inputs = list(free.values())
-    unconstrain_parts = compile_unconstrain([layout], length, inputs)
+    layout = find_layout(
+        model, whole, sample_dims, length, name=name, several=True, observed=counts
+    )
+    free, own, fixed = _given_free(model, rv, whole, layout.rv)
+    complete = None if is_missing is None else _complete(name, layout.to_points(is_missing))
+    layout = replace(layout, rv=fixed, complete=complete)
+    observations = Observations([layout], length, list(free.values()))
+    unconstrain = observations.compile_unconstrain()
     # Any values will do, it is shapes that are asked for.
     some = [np.ones(s, v.dtype) for s, v in zip(evaluate_shapes([*free]), free, strict=True)]
     example = layout.to_points(observed if observed.shape == shape else np.ones(shape))
-    unconstrained = unconstrain_parts({name: example}, *some)[0]
-    dims = point_dims(model, layout)
-    shapes = example.shape[1:], unconstrained.shape[1:]
-    variable = replace(describe(model, fixed, layout.transform, *shapes, dims), name=name)
-    log_density = _compile_log_density(layout, shapes[1], length, compile_kwargs, inputs)
-    sampler = compile_sampler([layout], length, inputs)
-    functions = _Functions(
-        data=_compile_data(model, rv, layout, shape, None if is_missing is None else observed),
-        simulate=lambda n, rng, *given: sampler(n, rng, *given)[name],
-        simulate_many=compile_repeated_sampler(layout, own, inputs),
-        quantiles=None if is_discrete(rv) else compile_quantiles(layout, own, shape, inputs),
-        unconstrain=lambda values, *given: unconstrain_parts({name: values}, *given)[0].reshape(
-            len(values), -1
-        ),
-        log_density=log_density,
-        parameters=_compile_parameters(layout, own, inputs),
-    )
+    unconstrained_shape = unconstrain({name: example}, *some)[0].shape[1:]
+    sampler = observations.compile_sampler()
+    many = compile_repeated_sampler([own], observations.given, at_once=not draws_in_a_loop(own))
     density = FittedDensity(
-        variable=variable,
+        variable=layout.describe(model, example.shape[1:], unconstrained_shape),
         rv=own,
         given=tuple(str(variable.name) for variable in free),
         operator="birth_death" if is_discrete(rv) else "langevin",
         circular=(name,) if is_circular(layout.transform) else (),
         places=find_places(model, rv, layout, shape),
-        functions=one_at_a_time(functions),
+        complete=complete,
+        data=_compile_data(model, rv, layout, shape, None if is_missing is None else observed),
+        simulate=lambda n, rng, *given: sampler(n, rng, *given)[name],
+        simulate_many=lambda times, rng, *given: np.stack(
+            [layout.to_points(np.asarray(part)) for part in many(times, rng, *given)[0]]
+        ),
+        quantiles=compile_quantiles(layout, own, shape, observations.given),
+        unconstrain=lambda values, *given: unconstrain({name: values}, *given)[0].reshape(
+            len(values), -1
+        ),
+        log_density=observations.compile_log_density([unconstrained_shape], compile_kwargs),
+        parameters=_compile_parameters(layout, own, observations.given),
     )
-    return density if is_missing is None else _complete_part(density, layout.to_points(is_missing))
+    return one_at_a_time(density)
+
+
+def _complete(name: str, is_missing: np.ndarray) -> np.ndarray:
+    """Tell which observations have no missing elements."""
+    complete = np.logical_not(is_missing.reshape(len(is_missing), -1)).all(axis=1)
+    if complete.sum() < 2:
+        raise ValueError(
+            f"The observed variable {name!r} has {complete.sum()} observations "
+            "without missing elements: at least 2 are needed."
+        )
+    return complete
 
 
 def _given_free(
@@ -277,20 +221,6 @@ def _given_free(
     known = {o: model.rvs_to_values[o] for o in model.observed_RVs if o in above and o is not rv}
     fixed, own = graph_replace([resized, whole], {**free, **known}, strict=False)
     return free, own, fixed
-
-
-def _compile_log_density(
-    layout: Layout,
-    shape: tuple[int, ...],
-    length: TensorVariable,
-    compile_kwargs: Mapping[str, Any] | None,
-    inputs: Sequence[TensorVariable],
-) -> Callable[..., tuple[np.ndarray, np.ndarray | None]]:
-    arguments = ([layout], [shape], length, compile_kwargs, inputs)
-    if not is_discrete(layout.rv):
-        return compile_score_function(*arguments)
-    log_probability = compile_log_probability(*arguments)
-    return lambda points, *given: (log_probability(points, *given), None)
 
 
 def _compile_data(
@@ -335,27 +265,6 @@ def _own_sample_dims(
     return None if somewhere and not has_them else sample_dims
 
 
-def _check_sample(
-    model: pm.Model,
-    rv: TensorVariable,
-    name: str,
-    shape: tuple[int, ...],
-    sample_dims: Sequence[str] | None,
-) -> None:
-    """Refuse one observation, such as a path or a vector, in the place of a sample."""
-    n_batch = rv.ndim - rv.owner.op.ndim_supp
-    axes = (0,) if sample_dims is None else sample_axes(model, name, n_batch, sample_dims)
-    if n_batch and int(np.prod([shape[axis] for axis in axes])) > 1:
-        return
-    kind = "path or vector" if rv.ndim else "number"
-    raise ValueError(
-        f"The observed variable {name!r} is a single observation, of shape {shape}: one {kind} is "
-        "not a sample, and a distribution cannot be told from it. Write a time series by its "
-        "one-step distributions, each given the values before it, give several series a dim of "
-        "their own, or check summaries of the path by other means."
-    )
-
-
 def _whole(
     model: pm.Model, rv: TensorVariable
 ) -> tuple[str, TensorVariable, np.ndarray, np.ndarray | None]:
@@ -373,17 +282,6 @@ def _whole(
     return str(rv.name).removesuffix("_observed"), whole, full, is_missing
 
 
-def _complete_part(density: FittedDensity, is_missing: np.ndarray) -> FittedDensity:
-    """Return the density of the observations that have no missing elements."""
-    complete = np.logical_not(is_missing.reshape(len(is_missing), -1)).all(axis=1)
-    if complete.sum() < 2:
-        raise ValueError(
-            f"The observed variable {density.variable.name!r} has {complete.sum()} observations "
-            "without missing elements: at least 2 are needed."
-        )
-    return replace(density, places=density.places.only(complete), complete=complete)
-
-
 def _compile_parameters(
     layout: Layout, rv: TensorVariable, inputs: Sequence[TensorVariable]
 ) -> Callable[..., dict[str, np.ndarray]]:
@@ -396,10 +294,7 @@ def _compile_parameters(
         found = {}
         for key, values in zip(names, function(*given), strict=True):
             array = np.asarray(values)
-            if array.ndim > max(layout.axes) and all(
-                array.shape[axis] == length
-                for axis, length in zip(layout.axes, layout.lengths, strict=True)
-            ):
+            if tuple(array.shape[a] for a in layout.axes if a < array.ndim) == layout.lengths:
                 points = layout.to_points(array.astype(np.float64))
                 found[key] = points.reshape(len(points), -1)
         return found

@@ -8,6 +8,7 @@ observed variable counts observations unless `sample_dims` says otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,17 @@ import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.models.lattice import is_discrete, step_rates
-from pymc_ksd.models.log_density import check_observed_logp, describe, is_circular
-from pymc_ksd.models.observed.functions import (
-    compile_log_probability,
-    compile_sampler,
-    compile_score_function,
-    compile_unconstrain,
-    own_data,
+from pymc_ksd.compilation import compile_function
+from pymc_ksd.models.lattice import is_discrete, operator_values
+from pymc_ksd.models.log_density import (
+    check_observed_logp,
+    check_parents,
+    is_circular,
+    named_variables,
 )
-from pymc_ksd.models.observed.layout import Layout, find_layout, point_dims
-from pymc_ksd.models.target import Target, Variable
-
-__all__ = ["fixed_target"]
+from pymc_ksd.models.observed.functions import Observations
+from pymc_ksd.models.observed.layout import Layout, find_layout
+from pymc_ksd.models.target import Target
 
 
 def fixed_target(
@@ -38,61 +37,56 @@ def fixed_target(
     compile_kwargs: Mapping[str, Any] | None,
 ) -> Target:
     """Return the target over the observed variables, one observation a point."""
-    rvs = _select(model, var_names)
+    rvs = named_variables(model.observed_RVs, var_names, "observed")
+    check_parents(rvs, model.observed_RVs)
     _check_kinds(model, rvs)
     length = pt.lscalar("length")
-    layouts: list[Layout] = []
+    found: dict[TensorVariable, Layout] = {}
     for rv in rvs:
-        layouts.append(find_layout(model, rv, sample_dims, length, rvs[: len(layouts)], layouts))
-    current_data = own_data(model, rvs, layouts)
-    unconstrain_parts = compile_unconstrain(layouts, length)
-    variables = _variables(model, layouts, current_data(), unconstrain_parts)
+        resized = {other: layout.rv for other, layout in found.items()}
+        found[rv] = find_layout(model, rv, sample_dims, length, name=str(rv.name), resized=resized)
+    layouts = list(found.values())
+    observations = Observations(layouts, length)
+    current_data = _own_data(model, rvs, layouts)
+    unconstrain_parts = observations.compile_unconstrain()
+    data = current_data()
+    shapes = [part.shape[1:] for part in unconstrain_parts(data)]
+    log_density = observations.compile_log_density(shapes, compile_kwargs)
+    operator = "birth_death" if is_discrete(rvs[0]) else "langevin"
 
     def unconstrain(samples: Mapping[str, np.ndarray]) -> np.ndarray:
         parts = unconstrain_parts(samples)
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    arguments = (layouts, [v.unconstrained_shape for v in variables], length, compile_kwargs)
-    discrete = is_discrete(rvs[0])
     return Target(
-        variables=variables,
-        operator="birth_death" if discrete else "langevin",
-        values=_rates(*arguments) if discrete else _scores(*arguments),
+        variables=tuple(
+            layout.describe(model, data[layout.name].shape[1:], shape)
+            for layout, shape in zip(layouts, shapes, strict=True)
+        ),
+        operator=operator,
+        values=partial(operator_values, operator, log_density),
         unconstrain=unconstrain,
-        simulate=compile_sampler(layouts, length),
+        simulate=observations.compile_sampler(),
         observed=current_data,
         circular=tuple(layout.name for layout in layouts if is_circular(layout.transform)),
         kind="observed",
     )
 
 
-def _variables(
-    model: pm.Model,
-    layouts: Sequence[Layout],
-    data: Mapping[str, np.ndarray],
-    unconstrain: Callable[..., list[np.ndarray]],
-) -> tuple[Variable, ...]:
-    return tuple(
-        describe(
-            model,
-            layout.rv,
-            layout.transform,
-            data[layout.name].shape[1:],
-            part.shape[1:],
-            point_dims(model, layout),
-        )
-        for layout, part in zip(layouts, unconstrain(data), strict=True)
-    )
+def _own_data(
+    model: pm.Model, rvs: Sequence[TensorVariable], layouts: Sequence[Layout]
+) -> Callable[[], dict[str, np.ndarray]]:
+    """Return a function for the model's observed values as they are then, observations first."""
+    function = compile_function([], [model.rvs_to_values[rv] for rv in rvs])
 
+    def current() -> dict[str, np.ndarray]:
+        data = {}
+        for layout, values in zip(layouts, function(), strict=True):
+            array = np.asarray(values)
+            data[layout.name] = layout.to_points(array if layout.single is None else array[None])
+        return data
 
-def _rates(*arguments: Any) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
-    log_probability = compile_log_probability(*arguments)
-    return lambda points: step_rates(log_probability, points)
-
-
-def _scores(*arguments: Any) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
-    score = compile_score_function(*arguments)
-    return lambda points: (score(points)[1],)
+    return current
 
 
 def _check_kinds(model: pm.Model, rvs: Sequence[TensorVariable]) -> None:
@@ -114,35 +108,10 @@ def _check_kinds(model: pm.Model, rvs: Sequence[TensorVariable]) -> None:
             "have no common Stein operator. Test them one by one with `var_names`; where one "
             "depends on another, put that in as pm.Data."
         )
-    _check_independent(counts)
-
-
-def _select(model: pm.Model, var_names: Sequence[str] | None) -> list[TensorVariable]:
-    known = {str(rv.name): rv for rv in model.observed_RVs}
-    if var_names is None:
-        return list(known.values())
-    unknown = [name for name in var_names if name not in known]
-    if unknown:
-        raise ValueError(
-            f"`var_names` must name observed variables ({', '.join(known)}), got "
-            f"{', '.join(unknown)}."
-        )
-    chosen = [known[name] for name in known if name in var_names]
-    above = set(ancestors(chosen))
-    needed = [name for name, rv in known.items() if rv in above and rv not in chosen]
-    if needed:
-        raise ValueError(
-            "`var_names` must include every variable that the chosen ones depend on, otherwise "
-            f"their marginal density is unknown; missing: {', '.join(needed)}."
-        )
-    return chosen
-
-
-def _check_independent(rvs: Sequence[TensorVariable]) -> None:
-    """Refuse counts that are parameters of other counts, whose range their steps could leave."""
-    for rv in rvs:
+    for rv in counts:
+        # Steps of counts could leave the range of others that they are parameters of.
         above = set(ancestors([rv]))
-        parents = [str(other.name) for other in rvs if other is not rv and other in above]
+        parents = [str(other.name) for other in counts if other is not rv and other in above]
         if parents:
             raise ValueError(
                 f"The observed counts {rv.name!r} depend on the observed counts "

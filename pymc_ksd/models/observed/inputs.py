@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_ksd.models.log_density import held_value
 from pymc_ksd.models.observed.fitted import FittedDensity, parameter_graphs
-
-__all__ = ["indexing_names", "inputs_of", "model_data"]
 
 
 def inputs_of(density: FittedDensity) -> Iterator[tuple[str, np.ndarray, bool]]:
@@ -39,7 +36,7 @@ def inputs_of(density: FittedDensity) -> Iterator[tuple[str, np.ndarray, bool]]:
     indices = _indices(nodes)
     columns = 0
     for node in nodes:
-        value = _held_by(node)
+        value = held_value(node)
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub" or not value.ndim:
             continue
         table = density.places.rows(value)
@@ -55,7 +52,7 @@ def indexing_names(density: FittedDensity) -> set[str]:
 
 def model_data(model: pm.Model, key: str) -> np.ndarray:
     """Return the data of a model that have a name, or say which there are."""
-    value = _held_by(model.named_vars.get(key))
+    value = held_value(model.named_vars.get(key))
     if value is not None:
         return np.asarray(value)
     known = [v.name for v in model.data_vars]
@@ -70,15 +67,13 @@ def _numbers_behind(graphs: Iterable[TensorVariable]) -> Iterator[TensorVariable
 
     Sizes are often taken from the observations, which must not be compared by themselves.
     """
-    stack, seen = list(graphs), set()
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        if node.owner is not None and not isinstance(node.owner.op, Shape | Shape_i):
-            stack.extend(node.owner.inputs[::-1])
+
+    def behind(node: TensorVariable) -> list[TensorVariable] | None:
+        if node.owner is None or isinstance(node.owner.op, Shape | Shape_i):
+            return None
+        return node.owner.inputs[::-1]
+
+    return walk(graphs, behind, bfs=False)
 
 
 def _indices(nodes: Iterable[Any]) -> set[Any]:
@@ -89,10 +84,3 @@ def _indices(nodes: Iterable[Any]) -> set[Any]:
         if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
             found |= set(ancestors(node.owner.inputs[1:]))
     return found
-
-
-def _held_by(node: Any) -> Any:
-    """Return the value of a constant or of shared data, None for anything else."""
-    if isinstance(node, Constant):
-        return node.data
-    return node.get_value(borrow=True) if isinstance(node, SharedVariable) else None

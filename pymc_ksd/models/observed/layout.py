@@ -5,8 +5,7 @@ The first axis counts observations unless `sample_dims` says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,19 +20,13 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function
 from pymc_ksd.models.lattice import is_discrete, lattice_transform
-from pymc_ksd.models.log_density import check_unconstrained, evaluate_shapes
-
-__all__ = [
-    "Layout",
-    "Places",
-    "explain_lengths",
-    "find_layout",
-    "find_places",
-    "in_layout",
-    "is_split",
-    "point_dims",
-    "sample_axes",
-]
+from pymc_ksd.models.log_density import (
+    check_unconstrained,
+    describe,
+    evaluate_shapes,
+    labels_along,
+)
+from pymc_ksd.models.target import Variable
 
 
 @dataclass(frozen=True)
@@ -54,6 +47,8 @@ class Layout:
         Their lengths in the model.
     single : TensorVariable, optional
         The model's own variable when it is one observation only, without such an axis.
+    complete : ndarray of bool, optional
+        Which observations have no missing elements, if any have; the others are left out.
     """
 
     name: str
@@ -62,6 +57,12 @@ class Layout:
     axes: tuple[int, ...]
     lengths: tuple[int, ...]
     single: TensorVariable | None
+    complete: np.ndarray | None = None
+
+    @property
+    def n_points(self) -> int:
+        """How many observations the model has."""
+        return int(np.prod(self.lengths) if self.complete is None else self.complete.sum())
 
     def free_length(self, variable: TensorVariable) -> TensorVariable:
         """Return a variable like the given one for any number of observations."""
@@ -70,18 +71,36 @@ class Layout:
         ]
         return TensorType(self.rv.dtype, shape=tuple(shape))(name=f"{self.name}_value")
 
-    def _order(self, ndim: int) -> tuple[int, ...]:
-        return (*self.axes, *(axis for axis in range(ndim) if axis not in self.axes))
-
     def to_points(self, values: np.ndarray) -> np.ndarray:
-        """Bring observations to the first axis, all of them."""
-        moved = np.transpose(values, self._order(values.ndim))
-        return moved.reshape(-1, *moved.shape[len(self.axes) :])
+        """Bring observations to the first axis, all that are complete."""
+        moved = np.transpose(values, _first(self.axes, values.ndim))
+        points = moved.reshape(-1, *moved.shape[len(self.axes) :])
+        return points if self.complete is None else points[self.complete]
 
     def from_points(self, points: np.ndarray) -> np.ndarray:
-        """Undo :meth:`to_points`, for any number of observations along the first such axis."""
+        """Undo :meth:`to_points`, for any number of observations along the first such axis.
+
+        Observations that are not complete have the value of another one.
+        """
+        if self.complete is not None:
+            known, points = points, np.repeat(points[:1], len(self.complete), axis=0)
+            points[self.complete] = known
         full = points.reshape(-1, *self.lengths[1:], *points.shape[1:])
-        return np.transpose(full, np.argsort(self._order(full.ndim)))
+        return np.transpose(full, np.argsort(_first(self.axes, full.ndim)))
+
+    def describe(
+        self, model: pm.Model, shape: tuple[int, ...], unconstrained_shape: tuple[int, ...]
+    ) -> Variable:
+        """Describe one observation."""
+        dims = model.named_vars_to_dims.get(self.name)
+        if dims is not None and self.single is None:
+            dims = [dim for axis, dim in enumerate(dims) if axis not in self.axes]
+        return describe(model, self.name, self.transform, shape, unconstrained_shape, dims)
+
+
+def _first(axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """Return the order of axes with some of them first."""
+    return (*axes, *(axis for axis in range(ndim) if axis not in axes))
 
 
 def find_layout(
@@ -89,29 +108,35 @@ def find_layout(
     rv: TensorVariable,
     sample_dims: Sequence[str] | None,
     length: TensorVariable,
-    earlier: Sequence[TensorVariable],
-    earlier_layouts: Sequence[Layout],
     *,
-    name: str | None = None,
+    name: str,
+    resized: Mapping[TensorVariable, TensorVariable] | None = None,
+    several: bool = False,
     observed: np.ndarray | None = None,
 ) -> Layout:
     """Find the axes that count observations, and let their number be any.
 
-    `earlier` are the variables that this one may depend on, with their layouts. A variable without
-    a name of its own gets one by `name`. With `observed` counts of several kinds, coordinates are
-    the same whatever the parameters.
+    Variables that this one may depend on were `resized` before. A single observation is refused if
+    there must be `several`. With `observed` counts of several kinds, coordinates are the same
+    whatever the parameters.
     """
-    name = str(name or rv.name)
     (shape,) = evaluate_shapes([rv])
     n_batch = rv.ndim - rv.owner.op.ndim_supp
     axes: tuple[int, ...] = (0,)
     is_single = n_batch == 0
     if sample_dims is not None:
-        axes, is_single = sample_axes(model, name, n_batch, sample_dims), False
+        axes, is_single = _sample_axes(model, name, n_batch, sample_dims), False
     lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
+    if several and np.prod(lengths) <= 1:
+        kind = "path or vector" if rv.ndim else "number"
+        raise ValueError(
+            f"The observed variable {name!r} is a single observation, of shape {shape}: one {kind} "
+            "is not a sample, and a distribution cannot be told from it. Write a time series by "
+            "its one-step distributions, each given the values before it, give several series a "
+            "dim of their own, or check summaries of the path by other means."
+        )
 
     # The variables this one depends on get the symbolic number of observations too.
-    resized = dict(zip(earlier, [layout.rv for layout in earlier_layouts], strict=True))
     (free,) = graph_replace([rv], resized, strict=False) if resized else (rv,)
     size = [rv.shape[axis] for axis in range(n_batch)]
     if not is_single:
@@ -134,7 +159,7 @@ def find_layout(
     return Layout(name, free, transform, axes, lengths, rv if is_single else None)
 
 
-def sample_axes(
+def _sample_axes(
     model: pm.Model, name: str, n_batch: int, sample_dims: Sequence[str]
 ) -> tuple[int, ...]:
     """Return the axes of an observed variable that the given dims are."""
@@ -152,40 +177,6 @@ def sample_axes(
             f"{dims[max(axes)]!r} is an axis of a single one."
         )
     return axes
-
-
-def point_dims(model: pm.Model, layout: Layout) -> list[str | None] | None:
-    """Return the dims of one observation, None when the variable has no dims."""
-    dims = model.named_vars_to_dims.get(layout.name)
-    if dims is None:
-        return None
-    if layout.single is not None:
-        return list(dims)
-    return [dim for axis, dim in enumerate(dims) if axis not in layout.axes]
-
-
-def in_layout(layouts: Sequence[Layout], parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Arrange arrays with observations first as the model has them."""
-    return [
-        np.ascontiguousarray(layout.from_points(part), dtype=layout.rv.dtype)
-        for layout, part in zip(layouts, parts, strict=True)
-    ]
-
-
-@contextmanager
-def explain_lengths(layouts: Sequence[Layout], n: int) -> Iterator[None]:
-    """Say it when a model with parameters for each observation gets another number of them."""
-    own = int(np.prod(layouts[0].lengths))
-    try:
-        yield
-    except (AssertionError, ValueError) as error:
-        if n == own:
-            raise
-        raise ValueError(
-            f"`data` has {n} observations, but the model is written for {own} of "
-            f"{', '.join(layout.name for layout in layouts)}: its parameters have one value for "
-            "each observation. Give as many, or change the model's data with pm.set_data."
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -238,8 +229,8 @@ class Places:
         """
         if values.ndim <= len(self.shape) and _broadcasts(values.shape, self.shape):
             full = np.broadcast_to(values, self.shape)
-            rest = [axis for axis in range(full.ndim) if axis not in self.axes]
-            table = np.transpose(full, (*self.axes, *rest)).reshape(self.numbers.size, -1)
+            moved = np.transpose(full, _first(self.axes, full.ndim))
+            table = moved.reshape(self.numbers.size, -1)
         elif values.shape[: self.numbers.ndim] == self.numbers.shape:
             table = values.reshape(self.numbers.size, -1)
         else:
@@ -282,12 +273,8 @@ def find_places(
         str(all_dims[axis]) if axis < len(all_dims) and all_dims[axis] else f"{name}_dim_{axis}"
         for axis in axes
     )
-    coords = {
-        dim: list(model.coords[dim])
-        for dim, size in zip(dims, numbers.shape, strict=True)
-        if model.coords.get(dim) is not None and len(model.coords[dim]) == size
-    }
-    return Places(name, numbers, dims, coords, shape, axes)
+    places = Places(name, numbers, dims, labels_along(model, dims, numbers.shape), shape, axes)
+    return places if layout.complete is None else places.only(layout.complete)
 
 
 def _numbers_in(model: pm.Model, rv: TensorVariable, whole: str) -> np.ndarray:

@@ -12,18 +12,14 @@ nothing of the size of all of them is held.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pymc_ksd.models.lattice import step_rates
-from pymc_ksd.models.observed.fitted import FittedDensity
+from pymc_ksd.models.observed.fitted import FittedDensity, Given
 from pymc_ksd.models.target import Target
-
-__all__ = ["predictive_target"]
-
-#: Values of free variables at one draw.
-Given = tuple[np.ndarray, ...]
 
 
 def predictive_target(
@@ -59,6 +55,7 @@ def predictive_target(
     )
 
 
+@dataclass
 class _Mixture:
     """The mixture of a variable's distributions over draws.
 
@@ -66,18 +63,11 @@ class _Mixture:
     closer to a mixture that their own parameters are part of.
     """
 
-    def __init__(
-        self,
-        density: FittedDensity,
-        given: Sequence[Given],
-        others: Sequence[Given],
-        watch: Callable[[Sequence[Given]], Iterable[Given]],
-    ) -> None:
-        self.density = density
-        self.given = given
-        self.others = others
-        self.watch = watch
-        self._waiting: list[int] = []
+    density: FittedDensity
+    given: Sequence[Given]
+    others: Sequence[Given]
+    watch: Callable[[Sequence[Given]], Iterable[Given]]
+    _waiting: list[int] = field(default_factory=list)
 
     def unconstrain(self, samples: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return unconstrained points, the same for all draws."""
