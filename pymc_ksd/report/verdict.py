@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray as xr
 
-from pymc_ksd.diagnostics.all_of_draws import DrawsResults
+from pymc_ksd.diagnostics.measured import DrawsResults
 from pymc_ksd.diagnostics.results import by_variable, rejects
 from pymc_ksd.report.convergence import arviz_findings
 from pymc_ksd.report.explanations import explain, near_the_level
