@@ -14,11 +14,19 @@ from numpy.typing import ArrayLike
 from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
 from pymc_ksd.diagnostics.results import attributes, conclusion, contributions
 from pymc_ksd.diagnostics.score import Score, predictive, target_of
+from pymc_ksd.diagnostics.status import status_of_test
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
 from pymc_ksd.samples.containers import holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
+from pymc_ksd.stats.nulls import (
+    Null,
+    Wild,
+    fewest_replicates,
+    get_null,
+    monte_carlo_p_value,
+)
+from pymc_ksd.stats.panel import MemberEstimate
 from pymc_ksd.stats.statistics import Block, Statistic, VStatistic, get_statistic
 from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
@@ -279,6 +287,10 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
     v = mean_diagonal = float("nan")
     if estimate.sums is not None:
         v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
+    status, reason = status_of_test(prepared.sample, plan, outcome)
+    settings |= {"status": status, "reason": reason}
+    if prepared.sample.are_draws and estimate.members:
+        settings["diagonal_share"] = estimate.members[0].diagonal_share
     dataset = xr.Dataset(
         {
             "statistic": ((), estimate.value),
@@ -291,7 +303,22 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
         attrs=attributes({"result": "ksd_test", **settings}),
     )
     dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
+    if len(estimate.members) > 1:
+        dataset = dataset.assign(_of_members(estimate.members))
     if estimate.coordinates.size:
         variables = prepared.target.variables
         dataset = dataset.merge(contributions(estimate.coordinates, variables))
     return dataset
+
+
+def _of_members(members: Sequence[MemberEstimate]) -> xr.Dataset:
+    """Return what each member of a panel came to."""
+    numbers = {
+        "statistic": [member.value for member in members],
+        "p_value": [monte_carlo_p_value(member.value, member.replicates) for member in members],
+        "excess": [member.excess for member in members],
+    }
+    return xr.Dataset(
+        {f"member_{name}": ("member", values) for name, values in numbers.items()},
+        coords={"member": [member.name for member in members]},
+    )

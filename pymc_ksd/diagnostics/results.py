@@ -24,6 +24,7 @@ _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
 RESERVED = (
     *("statistic", "p_value", "critical_value", "null_distribution"),
     *("ksd", "ess_ksd", "ksd_per_chain", "ess_ksd_per_chain"),
+    *("member_statistic", "member_p_value", "member_excess", "member"),
     *("observed", "replicated", "observed_statistic", "replicated_statistic"),
     *("comparison_p_value", "comparison_excess", "contributions_of"),
     *("residual_value", "witness", "witness_band"),
@@ -146,6 +147,12 @@ def rejects(result: xr.Dataset) -> bool:
     return float(result["p_value"]) <= float(result.attrs["alpha"])
 
 
+def status_of(result: xr.Dataset) -> str:
+    """Return "passed", "rejected" or "cannot tell", also of results that do not say so."""
+    status = result.attrs.get("status")
+    return str(status) if status else "rejected" if rejects(result) else "passed"
+
+
 def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
     """Return the predictive check of every observed variable."""
     if "variable" not in check.dims:
@@ -164,6 +171,8 @@ def conclusion(result: xr.Dataset) -> str:
         "posterior": "the draws do not come from the posterior",
         "predictive": "the new data do not come from the posterior predictive distribution",
     }.get(target, f"the {result.attrs.get('sample', 'data')} do not come from the model")
+    if status_of(result) == "cannot tell":
+        return f"Cannot tell whether {what} (p = {p_value:.2g}). {result.attrs['reason']}"
     if p_value <= alpha:
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."
