@@ -172,7 +172,7 @@ def conclusion(result: xr.Dataset) -> str:
         "predictive": "the new data do not come from the posterior predictive distribution",
     }.get(target, f"the {result.attrs.get('sample', 'data')} do not come from the model")
     if status_of(result) == "cannot tell":
-        return f"Cannot tell whether {what} (p = {p_value:.2g}). {result.attrs['reason']}"
+        return f"Cannot tell (p = {p_value:.2g}). {result.attrs['reason']}"
     if p_value <= alpha:
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."

@@ -10,8 +10,8 @@ import pytensor.tensor as pt
 from pymc_ksd.stein.kernels import Derivatives, Kernel, Tensor
 from pymc_ksd.stein.points import Points, Scaling
 
-#: What a density says of n points, of shape (n, d): scores or rates of steps up and down. Scores may
-#: be followed by log densities, of shape (n,).
+#: What a density says of n points, of shape (n, d): scores, or rates of steps up and down. Log
+#: densities, of shape (n,), may follow scores.
 Values = Sequence[np.ndarray]
 
 
