@@ -23,12 +23,15 @@ class Sample:
         variable's own, elements in the model's order.
     are_draws : bool
         Whether a sampler made them, so that they may be correlated.
+    independent : bool
+        Whether it is known that draws come from an approximation, independent of each other.
     """
 
     points: np.ndarray
     n_chains: int = 1
     posterior: xr.Dataset = field(default_factory=xr.Dataset)
     are_draws: bool = False
+    independent: bool = False
 
     @property
     def n_points(self) -> int:
