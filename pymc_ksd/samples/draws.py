@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
-from pymc_ksd.samples.containers import draws_group, drawn_independently
+from pymc_ksd.samples.containers import drawn_independently, draws_group
 from pymc_ksd.samples.sample import Sample
 
 #: Chains shorter than this cannot tell how correlated their draws are.

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.models.target import Target
-from pymc_ksd.samples.containers import draws_group, drawn_independently
+from pymc_ksd.samples.containers import drawn_independently, draws_group
 from pymc_ksd.samples.draws import read_draws
 
 #: Numbers from which on draws are not held in memory.
