@@ -135,7 +135,8 @@ def ksd_test(
         - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
         - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
         - ``ess_ksd``: mean of :math:`u(x_i, x_i)` over the V-statistic, the number of independent
-          draws from the model that would be as far from it (NaN likewise),
+          draws from the model that would be as far from it (NaN likewise); by chance it may exceed
+          the number of points, which means no more than as good as exact ones,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
         - for each variable, under its own name and dims, what its coordinates add to the statistic
           (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
