@@ -149,7 +149,8 @@ def ksd_test(
         - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
         - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
         - ``ess_ksd``: mean of :math:`u(x_i, x_i)` over the V-statistic, the number of independent
-          draws from the model that would be as far from it (NaN likewise),
+          draws from the model that would be as far from it (NaN likewise); by chance it may exceed
+          the number of points, which means no more than as good as exact ones,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
         - ``member_statistic``, ``member_p_value`` and ``member_excess`` of each kernel, where
           several were tested, over the dim ``member``,

@@ -20,6 +20,8 @@ from pymc_ksd.models.target import Variable
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
+#: The largest p-value that is more than weak evidence.
+_WEAK = 0.01
 #: Names that results have, dims last, so that a variable's contribution cannot have them.
 RESERVED = (
     *("statistic", "p_value", "critical_value", "null_distribution"),
@@ -148,9 +150,25 @@ def rejects(result: xr.Dataset) -> bool:
 
 
 def status_of(result: xr.Dataset) -> str:
-    """Return "passed", "rejected" or "cannot tell", also of results that do not say so."""
-    status = result.attrs.get("status")
-    return str(status) if status else "rejected" if rejects(result) else "passed"
+    """Return whether a test or check "passed", was "rejected" or "cannot tell".
+
+    Results without the attribute "status" are judged by p-value and level, and so is one observed
+    variable of several, which share the attribute.
+    """
+    if bool((result["p_value"] <= float(result.attrs["alpha"])).any()):
+        return "rejected"
+    return "cannot tell" if result.attrs.get("status") == "cannot tell" else "passed"
+
+
+def is_weak(result: xr.Dataset) -> bool:
+    """Whether a rejection is weak evidence, such as chance produces now and then.
+
+    A p-value that is as small as the replicates allow may stand for a much smaller one.
+    """
+    p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
+    n_replicates = result.sizes.get("bootstrap", result.sizes.get("sample", 0))
+    smallest = p_value * (1 + n_replicates) < 1.5
+    return p_value > _WEAK and not (smallest and p_value <= alpha / 2)
 
 
 def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
@@ -163,24 +181,32 @@ def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
-    target = result.attrs.get("target")
+    status, target = status_of(result), result.attrs.get("target")
+    weak = "weak evidence that " if status == "rejected" and is_weak(result) else ""
+    reason = result.attrs.get("reason", "")
     if target == "fitted":
-        found = "does not explain" if p_value <= alpha else "may explain"
-        return f"The model {found} {result['variable'].item()} (p = {p_value:.2g})."
-    what = {
-        "posterior": "the draws do not come from the posterior",
-        "predictive": "the new data do not come from the posterior predictive distribution",
-    }.get(target, f"the {result.attrs.get('sample', 'data')} do not come from the model")
-    if status_of(result) == "cannot tell":
-        return f"Cannot tell (p = {p_value:.2g}). {result.attrs['reason']}"
-    if p_value <= alpha:
-        return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {what}."
+        name = result["variable"].item()
+        if status == "cannot tell":
+            return f"Cannot tell whether the model explains {name}. {reason}".rstrip()
+        found = "may explain" if status == "passed" else "does not explain"
+        model = f"There is {weak}the model" if weak else "The model"
+        return f"{model} {found} {name} (p = {p_value:.2g})."
+    sample, source = {
+        "posterior": ("draws", "posterior"),
+        "predictive": ("new data", "posterior predictive distribution"),
+    }.get(str(target), (result.attrs.get("sample", "data"), "model"))
+    if status == "cannot tell":
+        return f"Cannot tell whether the {sample} come from the {source}. {reason}".rstrip()
+    what = f"the {sample} do not come from the {source}"
+    if status == "rejected":
+        return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {weak}{what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."
 
 
 def worth(ess_ksd: float, n: int) -> str:
-    """Say what draws are worth."""
-    return f"{n:,} draws are worth {ess_ksd:,.0f} exact ones"
+    """Say what draws are worth by their discrepancy: at most their number."""
+    exact = "as good as exact ones" if round(ess_ksd) >= n else f"worth {ess_ksd:,.0f} exact ones"
+    return f"By their discrepancy, {n:,} draws are {exact}"
 
 
 def growth(evolution: xr.Dataset) -> tuple[bool, str]:
@@ -194,5 +220,5 @@ def growth(evolution: xr.Dataset) -> tuple[bool, str]:
         return False, total
     slope = np.log(sizes[-1] / sizes[quarter]) / np.log(steps[-1] / steps[quarter])
     if slope < _LEVEL_SLOPE and sizes[-1] < _LEVEL_SHARE * n:
-        return True, f"{total}, hardly more than the first {n_quarter:,} did"
+        return True, f"{total}, hardly more than the first {n_quarter:,} were"
     return False, total

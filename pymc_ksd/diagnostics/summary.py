@@ -39,6 +39,10 @@ def ksd_summary(
 ) -> pd.DataFrame:
     """Return ArviZ's summary table with the columns ``ksd`` and ``ess_ksd``.
 
+    A low ``ess_ksd`` is a sign that draws do not come from the posterior, not that this parameter
+    is the wrong one, and an error that correlated parameters share shows in none of their rows:
+    see :func:`ksd`, and :func:`ksd_test` for a test of all parameters together.
+
     Parameters
     ----------
     model : pm.Model or Score, optional

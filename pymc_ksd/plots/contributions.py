@@ -29,15 +29,17 @@ def plot_ksd_contributions(
 ) -> PlotCollection:
     """Plot, for every parameter, ``ess_ksd`` beside ``ess_bulk``.
 
-    A parameter whose ``ess_ksd`` is far below its ``ess_bulk`` mixes well around the wrong
-    distribution.
+    An ``ess_ksd`` far below ``ess_bulk`` is a sign that draws do not come from the posterior. It
+    does not say which parameter is wrong, and a large one does not say that its parameter is right:
+    an error that correlated parameters share is invisible in each of them. :func:`ksd_test`
+    compares all of them together.
 
     Parameters
     ----------
     measures : xarray.Dataset or DataTree
         What :func:`pymc_ksd.ksd` returned.
     max_parameters : int, default 50
-        With more parameters, those whose draws are worth least are shown.
+        With more parameters, those with the least ``ess_ksd`` for their ``ess_bulk`` are shown.
     plot_collection : PlotCollection, optional
         Draw into an existing collection.
     backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
@@ -61,7 +63,7 @@ def plot_ksd_contributions(
     title = _title(labels, table)
     xlabel = "effective sample size (dot: ess_ksd, bar: ess_bulk)"
     if len(labels) > max_parameters:
-        xlabel += f"; the {max_parameters} worth least of {len(labels):,} parameters"
+        xlabel += f"; the {max_parameters} lowest of {len(labels):,} parameters"
         rows = np.sort(np.argsort(_share(table), kind="stable")[:max_parameters])
         labels, table = [labels[row] for row in rows], table[rows]
     ess_ksd, ess_bulk = table.T
@@ -84,14 +86,12 @@ def plot_ksd_contributions(
 
 
 def _title(labels: list[str], table: np.ndarray) -> str:
-    """Name the parameter whose draws are worth least."""
+    """Name the parameter with the lowest number, without a claim that others are right."""
     worst = int(np.argmin(_share(table)))
-    if not np.isfinite(table[:, 1]).any():
-        return f"{labels[worst]}: its draws are worth {table[worst, 0]:,.0f} exact ones"
-    return (
-        f"{labels[worst]}: {table[worst, 1]:,.0f} effective draws by autocorrelation, worth "
-        f"{table[worst, 0]:,.0f} exact ones"
-    )
+    own, usual = table[worst]
+    if not np.isfinite(usual):
+        return f"{labels[worst]}: the lowest ess_ksd ({own:,.0f})"
+    return f"{labels[worst]}: the lowest ess_ksd for its ess_bulk ({own:,.0f} of {usual:,.0f})"
 
 
 def _share(table: np.ndarray) -> np.ndarray:

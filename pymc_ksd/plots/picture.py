@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import by_variable, rejects
+from pymc_ksd.diagnostics.results import by_variable, status_of
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -123,8 +123,8 @@ def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 
 def accent(result: xr.Dataset) -> str:
-    """Return the colour that tells whether a test rejects."""
-    return REJECTED if rejects(result) else ACCEPTED
+    """Return the colour that tells whether a test passed, was rejected or cannot tell."""
+    return {"passed": ACCEPTED, "rejected": REJECTED, "cannot tell": STRONG}[status_of(result)]
 
 
 def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Dataset:

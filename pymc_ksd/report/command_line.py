@@ -21,6 +21,7 @@ from rich.console import Console
 from pymc_ksd._version import __version__
 from pymc_ksd.report.report import Report
 from pymc_ksd.report.run_checks import LEAST_ALPHA, ksd_report
+from pymc_ksd.report.verdict import why_untold
 
 PASSED, REJECTED, FAILED = 0, 1, 2
 
@@ -34,9 +35,9 @@ examples:
       For a pipeline: the numbers as JSON, and the exit code.
 
 exit codes:
-  0  nothing was rejected
-  1  the draws, or with --ppc the model, were rejected at level ALPHA
-  2  the check, or a part of it, could not run; the reason is on standard error
+  0  passed: nothing was rejected
+  1  rejected: the draws, or with --ppc the model, at level ALPHA
+  2  cannot tell, or the check or a part of it could not run; the reason is on standard error
 """
 
 
@@ -55,13 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 when nothing was rejected, 1 when something was, 2 when the check could not run.
+        0 when everything passed, 1 when something was rejected, 2 when the test cannot tell or
+        could not run.
     """
     options = _parser().parse_args(arguments)
     try:
         report, unsaved = _check(options)
         missing = [*report.missing, *unsaved]
-        code = REJECTED if report.rejected else FAILED if missing else PASSED
+        failed = report.status == "cannot tell" or missing
+        code = REJECTED if report.rejected else FAILED if failed else PASSED
         reason = " ".join(missing if code == FAILED else unsaved)
         options.report = None if unsaved else options.report
     except _CannotRun as problem:
@@ -83,10 +86,13 @@ def _show(report: Report | None, reason: str, options: argparse.Namespace) -> No
     """Print the report, and what could not run."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    if reason:
-        print(f"pymc-ksd: could not run: {reason}", file=sys.stderr)  # noqa: T201
+    untold = why_untold(report.test, report.check) if report is not None else []
+    for what, why in {"cannot tell": " ".join(untold), "could not run": reason}.items():
+        if why:
+            print(f"pymc-ksd: {what}: {why}", file=sys.stderr)  # noqa: T201
     if options.json:
-        contents = {"error": reason} if report is None else report.to_dict()
+        failed = {"status": "cannot tell", "reason": reason, "error": reason}
+        contents = failed if report is None else report.to_dict()
         print(json.dumps(contents, indent=2, allow_nan=False))  # noqa: T201
     elif report is not None:
         console = Console()

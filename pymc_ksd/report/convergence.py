@@ -14,6 +14,10 @@ from pymc_ksd.samples.containers import draws_group, with_numbers
 
 #: ArviZ's limits: the largest R-hat, effective draws for each chain, the smallest E-BFMI.
 _LARGEST_RHAT, _SMALLEST_ESS, _SMALLEST_BFMI = 1.01, 100, 0.3
+#: Draws of a chain that ArviZ needs.
+_FEWEST_DRAWS = 4
+#: An R-hat above this is not told more exactly.
+_HUGE_RHAT = 100
 #: Variables that are named.
 _NAMED = 5
 
@@ -31,20 +35,11 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
     tuple of Finding
         Warnings, or a single finding that there are none.
     """
-    posterior = draws_group(data)
-    assert posterior is not None  # whoever calls has tested these draws
-    posterior = with_numbers(posterior)
-    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    if n_draws < 4:
-        return (Finding("unknown", "ArviZ needs at least 4 draws of a chain for its diagnostics."),)
-    statistics = draws_group(data, "sample_stats")
-    tree = xr.DataTree()
-    # ArviZ wants labels for chains and draws.
-    numbers = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
-    for name, group in {"posterior": posterior, "sample_stats": statistics}.items():
-        if group is not None:
-            missing = {dim: numbers[dim] for dim in numbers if dim not in group.coords}
-            tree[name] = xr.DataTree(group.assign_coords(missing))
+    tree = _tree(data)
+    n_chains, n_draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
+    if n_draws < _FEWEST_DRAWS:
+        needs = f"ArviZ needs at least {_FEWEST_DRAWS} draws of a chain for its diagnostics."
+        return (Finding("unknown", needs),)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of constants and single chains, whose values are NaN
         found = _diagnosed(tree)
@@ -58,6 +53,54 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
             )
         )
     return tuple(findings) or (Finding("passed", "ArviZ's diagnostics find no problem."),)
+
+
+def worst_numbers(data: Any) -> str:
+    """Name the largest R-hat and the smallest effective sample size, as far as there are any."""
+    import arviz_stats
+
+    tree = _tree(data)
+    n_chains, n_draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
+    if n_draws < _FEWEST_DRAWS:
+        return ""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of constants and single chains, whose values are NaN
+        ranks = [arviz_stats.rhat(tree, method=name).to_dataset() for name in ("rank", "folded")]
+        bulk = arviz_stats.ess(tree, method="bulk").to_dataset()
+    parts = []
+    name, rhat = _largest(xr.apply_ufunc(np.fmax, *ranks))
+    if name:
+        size = f"above {_HUGE_RHAT}" if rhat > _HUGE_RHAT else f"{rhat:.2f}"
+        parts.append(f"the largest R-hat is {size} ({name})")
+    name, negative = _largest(-bulk)
+    if name:
+        total = n_chains * n_draws
+        parts.append(f"the smallest bulk ESS is {-negative:,.0f} of {total:,} draws ({name})")
+    text = " and ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _largest(numbers: xr.Dataset) -> tuple[str, float]:
+    """Return the variable with the largest number, and that number; no name if all are NaN."""
+    largest = {str(name): float(array.max()) for name, array in numbers.items()}
+    known = {name: number for name, number in largest.items() if not np.isnan(number)}
+    return max(known.items(), key=lambda item: item[1], default=("", np.nan))
+
+
+def _tree(data: Any) -> xr.DataTree:
+    """Return draws with numbers, and the sampler's statistics, as ArviZ wants them."""
+    posterior = draws_group(data)
+    assert posterior is not None  # whoever calls has tested these draws
+    posterior = with_numbers(posterior)
+    statistics = draws_group(data, "sample_stats")
+    # ArviZ wants labels for chains and draws.
+    numbers = {dim: np.arange(posterior.sizes[dim]) for dim in ("chain", "draw")}
+    tree = xr.DataTree()
+    for name, group in {"posterior": posterior, "sample_stats": statistics}.items():
+        if group is not None:
+            missing = {dim: numbers[dim] for dim in numbers if dim not in group.coords}
+            tree[name] = xr.DataTree(group.assign_coords(missing))
+    return tree
 
 
 def _warnings(found: dict[str, Any], n_chains: int, n_draws: int) -> list[Finding]:

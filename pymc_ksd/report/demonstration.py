@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
-from pymc_ksd.diagnostics.results import conclusion, rejects
+from pymc_ksd.diagnostics.results import conclusion, status_of
 from pymc_ksd.plots import plot_ksd_test
+from pymc_ksd.report.findings import APPEARANCE
 
 #: Simon Newcomb's 1882 measurements of the passage time of light, as deviations from 24,800 ns
 #: (Stigler 1977, Annals of Statistics 5, 1055–1098).
@@ -56,12 +57,14 @@ def main(directory: str | Path = ".", *, console: Console | None = None) -> list
     results = []
     for name, model in {"Normal(27, 10.7)": normal, "StudentT(2, 27, 3.7)": student}.items():
         result = ksd_test(model, random_seed=1882)
+        status = status_of(result)
+        colour, verdict = APPEARANCE[status][0], "not rejected" if status == "passed" else status
         table.add_row(
             name,
             f"{float(result['statistic']):.4f}",
             f"{float(result['critical_value']):.4f}",
             f"{float(result['p_value']):.3f}",
-            "[red]rejected[/red]" if rejects(result) else "[green]not rejected[/green]",
+            f"[{colour}]{verdict}[/{colour}]",
         )
         results.append(result)
     console.print(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -13,16 +13,17 @@ from pymc_ksd.diagnostics.results import (
     conclusion,
     elements,
     growth,
+    is_weak,
     parameter_sizes,
-    rejects,
+    status_of,
     worth,
 )
 from pymc_ksd.report.findings import Explanation, Finding, listed
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
-#: Share of its level above which a p-value that rejects may well be chance.
-_NEAR = 0.2
+#: Share of a statistic's diagonal that 1 % of the draws may hold before it is told.
+_LARGEST_SHARE = 0.5
 #: Variables that are named.
 _NAMED = 3
 #: What to do after a test that rejects, by what was tested.
@@ -58,6 +59,19 @@ _AFTER_PASS: dict[str, tuple[str, ...]] = {
         "the same data make the test lenient.",
     ),
 }
+#: And after one that cannot tell: the one next step.
+NEXT_STEP = {
+    "posterior": "Run longer chains from scattered starts, reparametrize the model if they still "
+    "mix slowly, and test again.",
+    "fitted": "Check again with more draws of the posterior.",
+    "data": "Mend what the reason names, and test again.",
+}
+#: What to do where few draws decide.
+_FEW_DECIDE = (
+    "An error in all other draws could go unseen. Look at the draws whose log-density has the "
+    "steepest gradient: scales near zero are the usual cause, and a non-centred parametrization is "
+    "the usual cure.",
+)
 #: What to do about a misfit, by the comparison that shows it most.
 _MISFITS = {
     "residuals": (
@@ -128,56 +142,95 @@ def low_share(count: int) -> float:
     return 1 / (_LOW + float(np.log(max(count, 1))))
 
 
-def near_the_level(result: xr.Dataset) -> tuple[str, ...]:
-    """Say that a rejection may be chance, where its p-value is not far below the level."""
-    p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
-    if not _NEAR * alpha < p_value <= alpha:
+def may_be_chance(result: xr.Dataset) -> tuple[str, ...]:
+    """Say how often chance does this, where a rejection is weak evidence."""
+    if status_of(result) != "rejected" or not is_weak(result):
         return ()
+    once = f"once in {1 / float(result['p_value']):.0f}"
+    if result.attrs.get("target") == "fitted":
+        return (
+            f"A true model looks this bad by chance up to {once} checks: check it on other data, "
+            "where there are any, before changing it.",
+        )
+    if result.attrs.get("sample") == "draws":
+        return (
+            f"Exact draws look this bad by chance {once} tests: sample again with another seed and "
+            "test the new draws before looking for an error.",
+        )
     return (
-        f"The p-value is close to the level, at which {alpha:.2g} of all true ones are rejected by "
-        "chance: repeat it with new draws or data, where there are any, before looking for an "
-        "error.",
+        f"Data from the model look this bad by chance {once} tests: test new data, where there are "
+        "any, before looking for an error.",
     )
 
 
 def _of_test(result: xr.Dataset) -> Explanation:
-    rejected = rejects(result)
+    status = status_of(result)
     draws = result.attrs.get("sample") == "draws"
     target = "posterior" if draws else str(result.attrs.get("target"))
-    known = _AFTER_REJECTION if rejected else _AFTER_PASS
-    advice = known.get(target, known["data"])
-    if rejected:
-        advice = (*near_the_level(result), *_largest_contributions(result), *advice)
+    if status == "cannot tell":
+        advice: tuple[str, ...] = (NEXT_STEP.get(target, NEXT_STEP["data"]),)
+        finding = Finding("cannot tell", conclusion(result), advice)
+    elif status == "rejected":
+        advice = _AFTER_REJECTION.get(target, _AFTER_REJECTION["data"])
+        advice = (*may_be_chance(result), *_largest_contributions(result), *advice)
+        finding = Finding("rejected", conclusion(result), advice)
+    else:
+        advice = _AFTER_PASS.get(target, _AFTER_PASS["data"])
+        finding = Finding("passed", conclusion(result), advice)
+    return Explanation((finding, *_few_decide(result)), tuple(_test_numbers(result)))
+
+
+def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
+    """Say so where few draws hold most of the statistic's diagonal."""
+    share = float(result.attrs.get("diagonal_share", 0.0))
+    if not share > _LARGEST_SHARE:
+        return ()
+    headline = f"A few draws decide this test: 1 % of them hold {share:.0%} of what it weighs."
+    return (Finding("warning", headline, _FEW_DECIDE),)
+
+
+def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
+    """Walk the numbers of a test that matter, each with its meaning."""
     p_value, statistic, critical_value, ess_ksd = (
         float(result[name]) for name in ("p_value", "statistic", "critical_value", "ess_ksd")
     )
-    numbers = [
-        ("p-value", f"{p_value:.3g}", "how often true ones look this bad"),
-        (
-            "statistic",
-            f"{statistic:.3g}",
-            f"squared discrepancy; critical value {critical_value:.3g}",
-        ),
-    ]
+    told = status_of(result) != "cannot tell"
+    meaning = "how often true ones look this bad" if told else "says nothing here"
+    yield "p-value", f"{p_value:.3g}", meaning
+    if not told:
+        time = result.attrs.get("autocorrelation_time")
+        if isinstance(time, int | float | np.number) and time > 0:
+            size = f"{int(result.attrs['n']) / time:,.0f}"
+            yield "ESS", size, f"effective draws of {int(result.attrs['n']):,}, chain by chain"
+        return
+    squared = f"squared discrepancy; critical value {critical_value:.3g}"
+    yield "statistic", f"{statistic:.3g}", squared
     if np.isfinite(ess_ksd):
-        meaning = "independent exact points this close to the target"
-        numbers.append(("ess_ksd", f"{ess_ksd:,.0f}", f"of {int(result.attrs['n']):,}: {meaning}"))
-    finding = Finding("rejected" if rejected else "passed", conclusion(result), advice)
-    return Explanation((finding,), tuple(numbers))
+        yield "ess_ksd", *_effective(ess_ksd, int(result.attrs["n"]), "points")
+
+
+def _effective(ess_ksd: float, n: int, what: str) -> tuple[str, str]:
+    """Return an effective sample size, at most the number of points, and what it means."""
+    if round(ess_ksd) >= n:
+        return f"{n:,}", f"of {n:,}: the discrepancy is as good as that of exact {what}"
+    return f"{ess_ksd:,.0f}", f"of {n:,}: this many exact {what} would have such a discrepancy"
 
 
 def _of_check(check: xr.Dataset) -> Explanation:
     findings, numbers = [], []
     for name, one in by_variable(check).items():
         strongest = str(one["contributions_of"].item())
-        if rejects(one):
-            advice = (*_misfits(one, strongest), _WITNESS_SHOWS)
+        status = status_of(one)
+        if status == "rejected":
+            advice = (*may_be_chance(one), *_misfits(one, strongest), _WITNESS_SHOWS)
             findings.append(Finding("rejected", conclusion(one), advice))
+        elif status == "cannot tell":
+            findings.append(Finding("cannot tell", conclusion(one), (NEXT_STEP["fitted"],)))
         else:
             findings.append(Finding("passed", conclusion(one), (_LENIENT,)))
         meaning = f"share of replicated data sets at least as far off; strongest by {strongest}"
         numbers.append((f"p-value of {name}", f"{float(one['p_value']):.3g}", meaning))
-    findings.sort(key=lambda finding: finding.status != "rejected")
+    findings.sort(key=lambda one: ("rejected", "cannot tell", "passed").index(one.status))
     return Explanation(tuple(findings), tuple(numbers))
 
 
@@ -221,20 +274,25 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
     ]
     numbers = (
         ("ksd", f"{float(measures['ksd']):.3g}", "the discrepancy; no unit, smaller is better"),
-        ("ess_ksd", f"{float(measures['ess_ksd']):,.0f}", f"of {n:,} draws"),
+        ("ess_ksd", *_effective(float(measures["ess_ksd"]), n, "draws")),
     )
     headline = f"{worth(float(measures['ess_ksd']), n)}."
+    test = (
+        "ksd_test compares all parameters together, and tells whether the draws differ from the "
+        "posterior by more than chance."
+    )
     if not behind:
-        return Explanation((Finding("passed", headline, ()),), numbers)
+        blind = "Numbers of single parameters cannot see an error that correlated ones share."
+        return Explanation((Finding("passed", headline, (blind, test)),), numbers)
     behind.sort(key=lambda row: row[1] / row[2])
     worst = [
-        f"{label} (worth {own:,.0f} exact draws, by autocorrelation {usual:,.0f})"
+        f"{label} ({own:,.0f}, with an ess_bulk of {usual:,.0f})"
         for label, own, usual in behind[:_NAMED]
     ]
     advice = (
-        f"Draws look biased for {listed(worst)}.",
-        "ksd_test tells whether the draws as a whole differ from the posterior by more than "
-        "chance.",
+        f"ess_ksd is low for {listed(worst)}: a sign that the draws are wrong, though where "
+        "parameters are correlated, not that these are the wrong ones.",
+        test,
     )
     return Explanation((Finding("warning", headline, advice),), numbers)
 
@@ -250,7 +308,10 @@ def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
     names = [label for value, label in sorted(parts, reverse=True)[:_NAMED] if value > 0]
     if len(parts) < 2 or not names:
         return ()
-    return (f"Most of the discrepancy comes from {listed(names)}.",)
+    return (
+        f"Most of the discrepancy comes from {listed(names)}; where variables are correlated, the "
+        "error may be in others.",
+    )
 
 
 #: How each kind of result is explained.

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from rich.console import Group
 
-Status = Literal["passed", "warning", "rejected", "unknown"]
+Status = Literal["passed", "warning", "rejected", "cannot tell", "unknown"]
 
 #: How a status looks: colour in a terminal, colour on a page, the word that goes with it.
 APPEARANCE: dict[str, tuple[str, str, str]] = {
     "passed": ("green", "#1b7837", "passed"),
     "warning": ("yellow", "#8a5a00", "look closer"),
     "rejected": ("red", "#c1272d", "rejected"),
+    "cannot tell": ("magenta", "#6a3d9a", "cannot tell"),
     "unknown": ("blue", "#1f4e79", "not checked"),
 }
 
@@ -27,8 +28,9 @@ class Finding:
 
     Parameters
     ----------
-    status : {"passed", "warning", "rejected", "unknown"}
-        What it means.
+    status : {"passed", "warning", "rejected", "cannot tell", "unknown"}
+        What it means: ``"cannot tell"`` is the answer of a test that could not have found an error,
+        ``"unknown"`` stands for a check that was not made.
     headline : str
         The finding in one sentence.
     advice : tuple of str

@@ -13,7 +13,7 @@ import xarray as xr
 
 import pymc_ksd.plots as plots
 import pymc_ksd.report.html_page as html
-from pymc_ksd.diagnostics.results import by_variable
+from pymc_ksd.diagnostics.results import by_variable, status_of
 from pymc_ksd.report.explanations import low_share
 from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 
@@ -43,8 +43,9 @@ _OF_DRAWS = (
     (
         "measures",
         plots.plot_ksd_contributions,
-        "What the draws of each parameter are worth, beside their effective sample size by "
-        "autocorrelation.",
+        "ess_ksd of each parameter beside its effective sample size by autocorrelation. Where "
+        "parameters are correlated, it does not tell which of them is wrong, nor that one is "
+        "right.",
     ),
 )
 #: Pictures of every observed variable.
@@ -84,7 +85,9 @@ class Report:
     notes : tuple of str
         What else there is to know.
     missing : tuple of str
-        What was wanted and could not be checked, and why.
+        What was wanted and could not be had, and why.
+    reason : str
+        Why a test or check cannot tell or was not made, or an empty string.
     settings : mapping
         Versions, seed and the like.
     """
@@ -99,12 +102,18 @@ class Report:
     check: xr.Dataset | None
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    reason: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rejected(self) -> bool:
         """Whether a test rejected the draws or the model."""
         return self.verdict.status == "rejected"
+
+    @property
+    def status(self) -> str:
+        """The answer: "rejected", else "cannot tell" if there is a reason, else "passed"."""
+        return "rejected" if self.rejected else "cannot tell" if self.reason else "passed"
 
     @property
     def _remarks(self) -> tuple[str, ...]:
@@ -162,6 +171,8 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words as plain values, as JSON holds them."""
         return {
+            "status": self.status,
+            "reason": self.reason,
             "verdict": self.verdict.headline,
             "rejected": self.rejected,
             "advice": list(self.verdict.advice),
@@ -216,7 +227,9 @@ def _parameters(summary: pd.DataFrame) -> str:
     text = html.paragraph(
         "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that would be as "
         f"close (ess_ksd). Coloured rows: ess_ksd below {share:.0%} of ess_bulk, which is hardly "
-        "chance in any of so many rows."
+        "chance in any of so many rows, and a sign that the draws are wrong. Where parameters are "
+        "correlated, the error may be in other rows, or show in none: the test above compares all "
+        "of them together."
     )
     columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
     return html.section("Parameters", [text, html.table(summary[columns], list(low))])
@@ -239,12 +252,19 @@ def _terminal_table(summary: pd.DataFrame) -> Any:
 
 def _test_values(test: xr.Dataset) -> dict[str, Any]:
     numbers = {name: test[name].item() for name in _TEST_NUMBERS}
-    return _plain(numbers | {name: test.attrs[name] for name in _TEST_SETTINGS})
+    settings = {name: test.attrs[name] for name in _TEST_SETTINGS}
+    settings["diagonal_share"] = test.attrs.get("diagonal_share", np.nan)
+    return _plain(_answer(test) | numbers | settings)
+
+
+def _answer(result: xr.Dataset) -> dict[str, Any]:
+    return {"status": status_of(result), "reason": str(result.attrs.get("reason", ""))}
 
 
 def _check_values(check: xr.Dataset) -> dict[str, Any]:
     return {
         name: {
+            **_answer(one),
             "p_value": float(one["p_value"]),
             "comparisons": _plain(
                 dict(zip(one["comparison"].values, one["comparison_p_value"].values, strict=True))

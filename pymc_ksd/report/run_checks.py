@@ -19,9 +19,10 @@ from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.summary import with_measures
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.options import check_alpha, check_count, renamed_data
+from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
-from pymc_ksd.report.verdict import all_findings, verdict
+from pymc_ksd.report.verdict import all_findings, verdict, why_untold
 from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import fewest_replicates
@@ -84,7 +85,8 @@ def ksd_report(
     -------
     Report
         Shows itself in a notebook; ``report.save("report.html")`` writes a page that needs nothing
-        else, ``report.verdict`` has the conclusion.
+        else, ``report.verdict`` has the conclusion, ``report.status`` says "passed", "rejected" or
+        "cannot tell" and ``report.reason`` why it cannot tell.
 
     Raises
     ------
@@ -152,16 +154,19 @@ class _Found:
         What was found about the model.
     unchecked : bool
         Whether the model should have been checked and could not be.
+    untested : list of str
+        What could not be tested or checked, and why.
     problems : list of Exception
         Why draws or model could not be checked.
     notes, missing, warnings : list of str
-        What else there is to know, what could not be had, and what was warned of.
+        What else there is to know, what else could not be had, and what was warned of.
     """
 
     draws: DrawsResults | None = None
     summary: pd.DataFrame | None = None
     check: xr.Dataset | None = None
     unchecked: bool = False
+    untested: list[str] = field(default_factory=list)
     problems: list[Exception] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -222,7 +227,7 @@ def _test_draws(
         found.draws = diagnose_draws(model, data, **shared)
     except _REASONS as error:
         found.problems.append(error)
-        found.missing.append(f"The draws were not tested: {error}")
+        found.untested.append(f"The draws were not tested: {error}")
         return
     try:
         found.summary = with_measures(found.draws.measures, data, names)
@@ -246,7 +251,7 @@ def _check_model(
     except _REASONS as error:
         found.problems.append(error)
         found.unchecked = True
-        found.missing.append(f"The model was not checked against its data: {error}")
+        found.untested.append(f"The model was not checked against its data: {error}")
 
 
 def _number_of_draws(posterior: xr.Dataset | None) -> int | None:
@@ -266,9 +271,11 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
         test, measures, evolution = found.draws.test, found.draws.measures, found.draws.evolution
         settings |= {"draws": int(test.attrs["n"]), "chains": int(test.attrs["n_chains"])}
         settings |= {name: test.attrs[name] for name in ("kernel", "scale", "null")}
+    untold = why_untold(test, found.check)
+    worst = worst_numbers(data) if why_untold(test) else ""
     return Report(
         title,
-        verdict(test, found.check, findings, unchecked=found.unchecked),
+        verdict(test, found.check, findings, unchecked=found.unchecked, worst=worst),
         tuple(findings),
         test,
         measures,
@@ -276,6 +283,7 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
         found.summary,
         found.check,
         tuple(found.notes),
-        tuple(found.missing),
+        (*found.untested, *found.missing),
+        " ".join([*untold, *found.untested]),
         {**settings, **attributes({})},
     )

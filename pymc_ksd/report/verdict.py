@@ -8,21 +8,28 @@ from typing import Any
 import xarray as xr
 
 from pymc_ksd.diagnostics.measured import DrawsResults
-from pymc_ksd.diagnostics.results import by_variable, rejects
+from pymc_ksd.diagnostics.results import by_variable, conclusion, is_weak, status_of
 from pymc_ksd.report.convergence import arviz_findings
-from pymc_ksd.report.explanations import explain, near_the_level
+from pymc_ksd.report.explanations import NEXT_STEP, explain, may_be_chance
 from pymc_ksd.report.findings import Finding, listed
 from pymc_ksd.samples.containers import draws_group
 
 _MAY_EXPLAIN = "the model may explain its data"
 _UNCHECKED = "the model could not be checked against its data"
+_UNTOLD = "cannot tell whether the model explains its data"
+_MEND_FIRST = "Mend the sampling first, then look at the model again."
 
 
 def all_findings(found: DrawsResults | None, check: xr.Dataset | None, data: Any) -> list[Finding]:
     """Say what each check of the draws and of the model found, the draws' first."""
     findings = [Finding("unknown", "The draws were not tested, see below why.")]
     if found is not None:
-        findings = [*explain(found.test).findings, *explain(found.evolution).findings]
+        findings = [*explain(found.test).findings]
+        # Where there is no sample to test, nothing good can be said of its size either.
+        told = status_of(found.test) != "cannot tell"
+        findings += [
+            one for one in explain(found.evolution).findings if told or one.status == "warning"
+        ]
         findings += [one for one in explain(found.measures).findings if one.status == "warning"]
     if draws_group(data) is not None:
         findings += arviz_findings(data)
@@ -31,32 +38,57 @@ def all_findings(found: DrawsResults | None, check: xr.Dataset | None, data: Any
     return findings
 
 
+def why_untold(*results: xr.Dataset | None) -> list[str]:
+    """Return the reasons of those results that cannot tell."""
+    untold = [one for one in results if one is not None and status_of(one) == "cannot tell"]
+    return [str(one.attrs.get("reason") or "The test cannot tell.") for one in untold]
+
+
 def verdict(
     test: xr.Dataset | None,
     check: xr.Dataset | None,
     findings: Sequence[Finding],
     *,
     unchecked: bool = False,
+    worst: str = "",
 ) -> Finding:
     """Put everything into one sentence, and name the next step.
 
     With `unchecked`, the model could not be checked against its data, though it should have been.
+    `worst` has the least favourable numbers of ArviZ, to stand beside an answer that is none.
     """
-    checks = {} if check is None else by_variable(check)
-    wrong = [name for name, one in checks.items() if rejects(one)]
-    misfit = f"the model does not explain {listed(wrong)}" if wrong else ""
+    misfit = _misfit(check)
     if test is None:
-        return _of_model_alone(misfit)
-    if rejects(test):
-        return _of_wrong_draws(test, misfit)
+        return _of_model_alone(check, misfit)
+    status = status_of(test)
+    if status == "cannot tell":
+        return _of_untold_draws(test, misfit, worst)
+    if status == "rejected":
+        warned = any(one.status == "warning" for one in findings)
+        return _of_wrong_draws(test, misfit, warned=warned)
     if misfit:
         return Finding(
             "rejected",
             f"The draws pass, but {misfit}.",
             ("Extend the model where the pictures below show the misfit, and fit it again.",),
         )
+    if why_untold(check):
+        headline = f"Nothing speaks against these draws; {_UNTOLD}. {' '.join(why_untold(check))}"
+        return Finding("cannot tell", headline, (NEXT_STEP["fitted"],))
+    return _of_no_rejection(findings, checked=check is not None, unchecked=unchecked)
+
+
+def _misfit(check: xr.Dataset | None) -> str:
+    """Say which observed variables are not explained, and how sure that is."""
+    checks = {} if check is None else by_variable(check)
+    wrong = {name: is_weak(one) for name, one in checks.items() if status_of(one) == "rejected"}
+    weak = "there is weak evidence that " if wrong and all(wrong.values()) else ""
+    return f"{weak}the model does not explain {listed(list(wrong))}" if wrong else ""
+
+
+def _of_no_rejection(findings: Sequence[Finding], *, checked: bool, unchecked: bool) -> Finding:
     if any(one.status in ("warning", "unknown") for one in findings):
-        rest = f"; {_UNCHECKED}" if unchecked else f"; {_MAY_EXPLAIN}" if checks else ""
+        rest = f"; {_UNCHECKED}" if unchecked else f"; {_MAY_EXPLAIN}" if checked else ""
         return Finding(
             "warning",
             f"No test rejects, but there are warnings about the draws{rest}.",
@@ -68,7 +100,7 @@ def verdict(
             f"Nothing speaks against these draws; {_UNCHECKED}.",
             ("See below why, and check the model in another way.",),
         )
-    rest = f" and {_MAY_EXPLAIN}" if checks else ""
+    rest = f" and {_MAY_EXPLAIN}" if checked else ""
     return Finding(
         "passed",
         f"Nothing speaks against these draws{rest}.",
@@ -76,26 +108,44 @@ def verdict(
     )
 
 
-def _of_model_alone(misfit: str) -> Finding:
+def _of_model_alone(check: xr.Dataset | None, misfit: str) -> Finding:
     if misfit:
         return Finding(
             "rejected",
             f"{misfit[0].upper()}{misfit[1:]}; the draws could not be tested.",
             ("See below where the model fails, and extend it there.",),
         )
+    found = _UNTOLD if why_untold(check) else _MAY_EXPLAIN
     return Finding(
         "unknown",
-        "The model may explain its data; the draws could not be tested.",
+        f"{found[0].upper()}{found[1:]}; the draws could not be tested.",
         ("See below why, and look at ArviZ's diagnostics.",),
     )
 
 
-def _of_wrong_draws(test: xr.Dataset, misfit: str) -> Finding:
+def _of_untold_draws(test: xr.Dataset, misfit: str, worst: str) -> Finding:
+    beside = (worst,) if worst else ()
+    if misfit:
+        headline = f"{misfit[0].upper()}{misfit[1:]}, as far as these draws can tell."
+        return Finding("rejected", f"{headline} {conclusion(test)}", (*beside, _MEND_FIRST))
+    return Finding("cannot tell", conclusion(test), (*beside, NEXT_STEP["posterior"]))
+
+
+def _of_wrong_draws(test: xr.Dataset, misfit: str, *, warned: bool) -> Finding:
     others = f"; {misfit}, as far as these draws can tell" if misfit else ""
     target = "model" if test.attrs["target"] == "prior" else "posterior"
+    p_value = f"p = {float(test['p_value']):.2g}"
+    if is_weak(test):
+        step = "Follow the warnings below, and" if warned else "If new draws are rejected as well,"
+        return Finding(
+            "rejected",
+            f"There is weak evidence that these draws do not come from the {target} ({p_value})"
+            f"{others}.",
+            (*may_be_chance(test), f"{step} look for an error in the sampling."),
+        )
     return Finding(
         "rejected",
         f"Do not use these draws yet: they do not come from the {target}, says the test "
-        f"(p = {float(test['p_value']):.2g}){others}.",
-        (*near_the_level(test), "Mend the sampling first, then look at the model again."),
+        f"({p_value}){others}.",
+        (_MEND_FIRST,),
     )

@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 
+from pymc_ksd.diagnostics.measured import diagnose_draws
 from pymc_ksd.report.command_line import main
 
 MODEL = """
@@ -110,6 +112,7 @@ def test_draws_that_are_rejected_as_json(folder):
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert found["rejected"] is True
+    assert found["status"] == "rejected"
     assert found["sampler"]["p_value"] < 0.05
     assert found["sampler"]["n"] == 1000
     assert found["predictive"] is None
@@ -119,7 +122,9 @@ def test_draws_that_are_rejected_as_json(folder):
 def test_what_cannot_run_exits_with_two_and_says_why(folder):
     done = run(folder, "check", "broken.py", "good.nc", "--json")
     assert done.returncode == 2
-    assert "broken.py failed with SyntaxError" in json.loads(done.stdout)["error"]
+    found = json.loads(done.stdout)
+    assert "broken.py failed with SyntaxError" in found["error"]
+    assert (found["status"], found["reason"]) == ("cannot tell", found["error"])
     assert "could not run" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -194,6 +199,26 @@ def at(folder, monkeypatch):
 def test_reasons(arguments, reason, capsys):
     assert main(["check", *arguments]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(("file", "code"), [("wrong.nc", 1), ("good.nc", 2)])
+def test_a_test_that_cannot_tell_exits_with_two_unless_it_rejects(file, code, capsys, monkeypatch):
+    def untold(*args, **options):
+        found = diagnose_draws(*args, **options)
+        status = "cannot tell" if code == 2 else "rejected"
+        reason = "The chains are too short." if code == 2 else ""
+        return replace(found, test=found.test.assign_attrs(status=status, reason=reason))
+
+    monkeypatch.setattr("pymc_ksd.report.run_checks.diagnose_draws", untold)
+    assert main(["check", "model.py", file, "--json"]) == code
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert ("pymc-ksd: cannot tell: The chains are too short." in printed.err) == (code == 2)
+    assert found["status"] == ("cannot tell" if code == 2 else "rejected")
+    assert found["reason"] == ("The chains are too short." if code == 2 else "")
+    assert main(["check", "model.py", file]) == code
+    assert ("Cannot tell whether the draws come" in capsys.readouterr().out) == (code == 2)
 
 
 @pytest.mark.usefixtures("at")

@@ -1,6 +1,7 @@
 """Results in words: what they say, to whom, and that labels cannot break out of HTML."""
 
 import io
+import re
 
 import numpy as np
 import pymc as pm
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_ppc, ksd_test
 from pymc_ksd.diagnostics.results import parameter_sizes
-from pymc_ksd.report.convergence import arviz_findings
+from pymc_ksd.report.convergence import arviz_findings, worst_numbers
 from pymc_ksd.report.explanations import low_share
 
 STANDARD = Score.from_callable(lambda x: -x, dim=2)
@@ -124,6 +125,104 @@ def test_a_p_value_near_the_level_may_be_chance(rng):
     assert ["by chance" in text for text in advice.values()] == [False, True, False]
 
 
+@pytest.mark.parametrize(("p_value", "once"), [(0.04995, "once in 20 tests"), (0.02, "once in 50")])
+def test_weak_evidence_is_called_so(p_value, once, rng):
+    result = ksd_test(STANDARD, rng.normal(size=(100, 2)), random_seed=0)
+    weak = explain(result.assign(p_value=p_value))
+    assert weak.status == "rejected"
+    assert "weak evidence that the data do not come from the model" in headline(weak)
+    assert once in weak.findings[0].advice[0]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.001])
+def test_the_smallest_p_value_there_is_is_not_called_weak(alpha, rng):
+    result = ksd_test(STANDARD, rng.normal(3, 1, size=(100, 2)), random_seed=0, alpha=alpha)
+    words = explain(result)
+    assert float(result["p_value"]) == 1 / 1001
+    assert "weak" not in str(words)
+    assert "by chance" not in str(words)
+
+
+def test_weak_evidence_against_a_fitted_model_is_called_so(checked):
+    rejected = checked["p_value"].copy(data=[0.045, 0.6])
+    words = explain(checked.assign(p_value=rejected))
+    assert headline(words) == (
+        "There is weak evidence that the model does not explain curved (p = 0.045)."
+    )
+    assert "up to once in 22 checks" in words.findings[0].advice[0]
+    assert "weak" not in str(explain(checked))  # as small as 60 draws allow
+
+
+CANNOT_TELL = {"status": "cannot tell", "reason": "The chains disagree (R-hat 3.1)."}
+
+
+def test_a_test_that_cannot_tell_says_why_and_what_to_do(rng):
+    result = ksd_test(STANDARD, draws_of(rng.normal(size=(4, 250, 2))), random_seed=0)
+    words = explain(result.assign_attrs(CANNOT_TELL))
+    assert words.status == "cannot tell"
+    assert headline(words) == (
+        "Cannot tell whether the draws come from the posterior. The chains disagree (R-hat 3.1)."
+    )
+    assert len(words.findings[0].advice) == 1
+    numbers = {name: (value, meaning) for name, value, meaning in words.numbers}
+    assert numbers["p-value"][1] == "says nothing here"
+    assert numbers["ESS"][1] == "effective draws of 1,000, chain by chain"
+    assert "no sign" not in str(words)
+    assert "Cannot tell" in words._repr_html_()
+    # A p-value that rejects is an answer, whatever else there is to say.
+    assert explain(result.assign(p_value=0.001).assign_attrs(CANNOT_TELL)).status == "rejected"
+
+
+def test_a_check_that_cannot_tell_is_no_pass(checked):
+    few = checked.assign(p_value=checked["p_value"].copy(data=[0.2, 0.6]))
+    words = explain(few.assign_attrs(status="cannot tell", reason="There are 4 draws."))
+    assert [finding.status for finding in words.findings] == ["cannot tell"] * 2
+    assert headline(words) == "Cannot tell whether the model explains curved. There are 4 draws."
+    # One variable of several that is rejected does not make the others so.
+    one = explain(checked.assign_attrs(status="rejected", reason=""))
+    assert [finding.status for finding in one.findings] == ["rejected", "passed"]
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.83, True), (0.5, False), (None, False)])
+def test_few_draws_that_decide_are_told(share, told, rng):
+    result = ksd_test(STANDARD, draws_of(rng.normal(size=(4, 250, 2))), random_seed=0)
+    result.attrs.pop("diagonal_share", None)
+    words = explain(result if share is None else result.assign_attrs(diagonal_share=share))
+    assert words.status == "passed"
+    found = [one for one in words.findings if one.status == "warning"]
+    assert len(found) == told
+    if told:
+        assert found[0].headline == (
+            "A few draws decide this test: 1 % of them hold 83% of what it weighs."
+        )
+
+
+def test_draws_are_worth_at_most_their_number(rng):
+    measures = ksd(STANDARD, draws_of(rng.normal(size=(4, 250, 2))))
+    lucky = measures.assign(ess_ksd=1484.0)
+    words = explain(lucky)
+    assert headline(words) == "By their discrepancy, 1,000 draws are as good as exact ones."
+    assert "1,484" not in str(words)
+    assert "are worth 23 exact ones" in headline(explain(measures.assign(ess_ksd=23.0)))
+    result = ksd_test(STANDARD, draws_of(rng.normal(size=(4, 250, 2))), random_seed=0)
+    assert "1,484" not in str(explain(result.assign(ess_ksd=1484.0)))
+
+
+def test_single_parameters_are_not_blamed_or_cleared_where_they_are_correlated(rng):
+    """With a correlation of 0.98 both means are off, and each number by itself looks good."""
+    covariance = np.array([[1.0, 0.98], [0.98, 1.0]])
+    precision = np.linalg.inv(covariance)
+    score = Score.from_callable(lambda x: -x @ precision, dim=2)
+    values = rng.multivariate_normal([0.3, 0.3], covariance, size=(4, 500))
+    measures = ksd(score, draws_of(values))
+    assert parameter_sizes(measures)[1][:, 0].min() > 1000
+    words = "\n".join(explain(measures).findings[0].advice)
+    assert "cannot see an error that correlated ones share" in words
+    assert "ksd_test" in words
+    low = explain(ksd(STANDARD, draws_of(rng.normal([0.0, 0.5], 1.0, size=(4, 500, 2)))))
+    assert "not that these are the wrong ones" in low.findings[0].advice[0]
+
+
 def test_exact_draws_of_many_parameters_are_not_called_biased(rng):
     """One parameter in hundreds has an `ess_ksd` below a fifth of `ess_bulk` by chance."""
     score = Score.from_callable(lambda x: -x, dim=50)
@@ -200,3 +299,16 @@ def test_arviz_says_what_it_cannot_know(rng):
     assert single.status == "unknown"
     (few,) = arviz_findings(draws_of(rng.normal(size=(4, 3, 2))))
     assert "at least 4 draws" in few.headline
+
+
+def test_worst_numbers_of_arviz_in_one_sentence(rng):
+    values = rng.normal(size=(4, 250, 2))
+    values[0] += 5
+    assert re.fullmatch(
+        r"The largest R-hat is [12]\.\d\d \(x\) and the smallest bulk ESS is \d+ of 1,000 draws \(x\)\.",
+        worst_numbers(draws_of(values)),
+    )
+    frozen = np.broadcast_to(rng.normal(size=(4, 1, 2)), (4, 250, 2))
+    assert "nan" not in worst_numbers(draws_of(frozen))
+    assert "R-hat" not in worst_numbers(draws_of(rng.normal(size=(1, 250, 2))))
+    assert worst_numbers(draws_of(rng.normal(size=(4, 3, 2)))) == ""

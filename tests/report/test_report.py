@@ -4,6 +4,7 @@ import io
 import json
 import re
 import warnings
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
@@ -16,6 +17,7 @@ from rich.console import Console
 
 import pymc_ksd
 from pymc_ksd import ksd_ppc, ksd_summary, ksd_test
+from pymc_ksd.diagnostics.measured import diagnose_draws
 from pymc_ksd.report import run_checks
 
 ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
@@ -54,7 +56,8 @@ def page(good):
 
 
 def test_a_good_fit_passes(good):
-    assert good.verdict.status == "passed"
+    assert good.verdict.status == good.status == "passed"
+    assert good.reason == ""
     assert not good.rejected
     assert good.verdict.headline == (
         "Nothing speaks against these draws and the model may explain its data."
@@ -78,6 +81,95 @@ def test_wrong_draws_come_before_a_wrong_model():
         "Do not use these draws yet: they do not come from the posterior, says the test "
         "(p = 0.001); the model does not explain y, as far as these draws can tell."
     )
+
+
+def changed(monkeypatch, p_value=None, **attrs):
+    """Let reports find another p-value of the draws, or other attributes of their test."""
+
+    def diagnose(*args, **options):
+        found = diagnose_draws(*args, **options)
+        test = found.test if p_value is None else found.test.assign(p_value=p_value)
+        return replace(found, test=test.assign_attrs(attrs))
+
+    monkeypatch.setattr(run_checks, "diagnose_draws", diagnose)
+
+
+REASON = "The chains disagree (R-hat 3.1), so there is no sample of one distribution to test."
+
+
+def test_a_report_that_cannot_tell_is_no_pass(monkeypatch):
+    changed(monkeypatch, status="cannot tell", reason=REASON)
+    report = ksd_report(*regression(), num_draws=60, progressbar=False)
+    assert report.status == report.verdict.status == "cannot tell"
+    assert not report.rejected
+    assert report.verdict.headline == (
+        f"Cannot tell whether the draws come from the posterior. {REASON}"
+    )
+    beside, step = report.verdict.advice
+    assert beside.startswith("The largest R-hat is 1.0")
+    assert "the smallest bulk ESS is" in beside
+    assert step.startswith("Run longer chains")
+    console = Console(file=io.StringIO(), width=400)
+    console.print(report)
+    for shown in (str(report), report.to_html(), console.file.getvalue()):
+        assert "Cannot tell whether the draws come from the posterior" in shown
+        assert "no sign" not in shown
+        assert "Nothing speaks against" not in shown
+        assert "as good as exact" not in shown
+    found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert (found["status"], found["reason"]) == ("cannot tell", REASON)
+    assert (found["sampler"]["status"], found["sampler"]["reason"]) == ("cannot tell", REASON)
+    assert found["sampler"]["p_value"] > 0.05
+    assert found["predictive"]["y"]["status"] == "passed"
+
+
+def test_a_model_that_is_rejected_by_draws_that_cannot_be_told(monkeypatch):
+    changed(monkeypatch, status="cannot tell", reason=REASON)
+    report = ksd_report(*regression(curve=2.0), num_draws=60, progressbar=False)
+    assert report.status == "rejected"
+    assert report.verdict.headline == (
+        "The model does not explain y, as far as these draws can tell. "
+        f"Cannot tell whether the draws come from the posterior. {REASON}"
+    )
+
+
+def test_a_check_that_cannot_tell_is_no_pass(monkeypatch):
+    def few(*args, **options):
+        untold = {"status": "cannot tell", "reason": "There are too few draws."}
+        return ksd_ppc(*args, **options).assign_attrs(untold)
+
+    monkeypatch.setattr(run_checks, "ksd_ppc", few)
+    report = ksd_report(*regression(), num_draws=60, progressbar=False)
+    assert report.status == "cannot tell"
+    assert report.reason == "There are too few draws."
+    assert report.verdict.headline == (
+        "Nothing speaks against these draws; cannot tell whether the model explains its data. "
+        "There are too few draws."
+    )
+
+
+def test_words_scale_with_the_evidence(monkeypatch):
+    changed(monkeypatch, p_value=0.04995)
+    weak = ksd_report(*regression(), predictive=False)
+    assert weak.rejected
+    assert "Do not use" not in str(weak)
+    assert weak.verdict.headline == (
+        "There is weak evidence that these draws do not come from the posterior (p = 0.05)."
+    )
+    assert "by chance once in 20 tests" in weak.verdict.advice[0]
+    assert "another seed" in weak.verdict.advice[0]
+    changed(monkeypatch, p_value=1 / 1001)
+    strong = ksd_report(*regression(), predictive=False)
+    assert strong.verdict.headline.startswith("Do not use these draws yet")
+    assert "by chance" not in str(strong)
+
+
+def test_few_draws_that_decide_are_in_the_report(monkeypatch):
+    changed(monkeypatch, diagonal_share=0.9)
+    report = ksd_report(*regression(), predictive=False)
+    assert report.verdict.status == "warning"
+    assert "1 % of them hold 90% of what it weighs" in str(report)
+    assert report.to_dict()["sampler"]["diagonal_share"] == 0.9
 
 
 def test_a_wrong_model_with_right_draws():
@@ -115,6 +207,8 @@ def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
     report = ksd_report(model, posterior, num_draws=60)
     assert report.test is None
     assert report.verdict.status == "unknown"
+    assert report.status == "cannot tell"
+    assert report.reason == report.missing[0]
     assert "draws were not tested" in report.missing[0]
     assert "switch" in report.missing[0]
     assert report.check is not None
