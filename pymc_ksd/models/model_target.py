@@ -11,6 +11,7 @@ from pymc_ksd.compilation import compile_key, kept, one_at_a_time
 from pymc_ksd.models.free_variables import free_target
 from pymc_ksd.models.log_density import as_tuple, model_key
 from pymc_ksd.models.observed.fixed import fixed_target
+from pymc_ksd.models.refused import check_model
 from pymc_ksd.models.target import Target
 
 
@@ -53,7 +54,7 @@ def resolve_model(model: Any) -> pm.Model:
     """Return the model that was given, or the one whose context is active."""
     if model is None:
         try:
-            return pm.modelcontext(None)
+            model = pm.modelcontext(None)
         except TypeError as error:
             raise TypeError(
                 "`model` was not given and no model is on the context stack: pass a model or call "
@@ -61,4 +62,5 @@ def resolve_model(model: Any) -> pm.Model:
             ) from error
     if not isinstance(model, pm.Model):
         raise TypeError(f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}.")
+    check_model(model)
     return model
