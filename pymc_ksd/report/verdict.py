@@ -16,6 +16,7 @@ from pymc_ksd.samples.containers import draws_group
 
 _MAY_EXPLAIN = "the model may explain its data"
 _UNCHECKED = "the model could not be checked against its data"
+_PARTLY_CHECKED = "the model could be checked against a part of its data only, and may explain it"
 
 
 def all_findings(found: DrawsResults | None, check: xr.Dataset | None, data: Any) -> list[Finding]:
@@ -27,7 +28,8 @@ def all_findings(found: DrawsResults | None, check: xr.Dataset | None, data: Any
     if draws_group(data) is not None:
         findings += arviz_findings(data)
     if check is not None:
-        findings += explain(check).findings
+        # What was left out stands among what is missing.
+        findings += [one for one in explain(check).findings if one.status != "unknown"]
     return findings
 
 
@@ -40,9 +42,11 @@ def verdict(
 ) -> Finding:
     """Put everything into one sentence, and name the next step.
 
-    With `unchecked`, the model could not be checked against its data, though it should have been.
+    With `unchecked`, the model could not be checked against its data, or against a part of them,
+    though it should have been.
     """
     checks = {} if check is None else by_variable(check)
+    how_far = _PARTLY_CHECKED if checks else _UNCHECKED
     wrong = [name for name, one in checks.items() if rejects(one)]
     misfit = f"the model does not explain {listed(wrong)}" if wrong else ""
     if test is None:
@@ -56,7 +60,7 @@ def verdict(
             ("Extend the model where the pictures below show the misfit, and fit it again.",),
         )
     if any(one.status in ("warning", "unknown") for one in findings):
-        rest = f"; {_UNCHECKED}" if unchecked else f"; {_MAY_EXPLAIN}" if checks else ""
+        rest = f"; {how_far}" if unchecked else f"; {_MAY_EXPLAIN}" if checks else ""
         return Finding(
             "warning",
             f"No test rejects, but there are warnings about the draws{rest}.",
@@ -65,7 +69,7 @@ def verdict(
     if unchecked:
         return Finding(
             "unknown",
-            f"Nothing speaks against these draws; {_UNCHECKED}.",
+            f"Nothing speaks against these draws; {how_far}.",
             ("See below why, and check the model in another way.",),
         )
     rest = f" and {_MAY_EXPLAIN}" if checks else ""
