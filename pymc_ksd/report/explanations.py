@@ -231,6 +231,8 @@ def _of_check(check: xr.Dataset) -> Explanation:
         meaning = f"share of replicated data sets at least as far off; strongest by {strongest}"
         numbers.append((f"p-value of {name}", f"{float(one['p_value']):.3g}", meaning))
     findings.sort(key=lambda one: ("rejected", "cannot tell", "passed").index(one.status))
+    left_out = str(check.attrs.get("left_out", "")).splitlines()
+    findings += [Finding("unknown", f"Not checked: {reason}") for reason in left_out]
     return Explanation(tuple(findings), tuple(numbers))
 
 
