@@ -1,0 +1,64 @@
+"""Models that Bambi writes: it centres predictors and un-centres the intercept after sampling."""
+
+import numpy as np
+
+from tests.zoo.registry import Error, add
+
+NEEDS = ("bambi",)
+#: Draws and a model that cannot belong together.
+NOT_TOGETHER = Error(r"(?i)(bambi|belong)")
+
+
+def _frame():
+    import pandas as pd
+
+    rng = np.random.default_rng(120)
+    group = np.repeat(list("abcde"), 6)
+    x = rng.normal(3, 1, size=30)
+    y = 1 + x + np.repeat(rng.normal(size=5), 6) + rng.normal(size=30)
+    return pd.DataFrame({"x": x, "y": y, "g": group, "count": rng.poisson(3, size=30)})
+
+
+def _built(formula, **options):
+    import bambi
+
+    model = bambi.Model(formula, _frame(), **options)
+    model.build()
+    return model
+
+
+def _uncentred(model, posterior, rng):
+    """Return the draws as Bambi hands them out."""
+    return posterior.assign(Intercept=posterior["Intercept"] - _frame()["x"].mean() * posterior["x"])
+
+
+@add(needs=NEEDS, draws=_uncentred)
+def bambi_slope():
+    return _built("y ~ x")
+
+
+@add(needs=NEEDS, draws=_uncentred)
+def bambi_counts():
+    return _built("count ~ x", family="poisson")
+
+
+@add(needs=NEEDS)
+def bambi_groups():
+    return _built("y ~ 1 + (1|g)")
+
+
+@add(needs=NEEDS, draws=_uncentred)
+def bambi_slope_and_groups():
+    return _built("y ~ x + (1|g)")
+
+
+@add(needs=NEEDS)
+def bambi_backend_groups():
+    """The PyMC model itself, without a slope: draws and model belong together."""
+    return _built("y ~ 1 + (1|g)").backend.model
+
+
+@add(needs=NEEDS, draws=_uncentred, test=NOT_TOGETHER)
+def bambi_backend_slope():
+    """The PyMC model itself, with draws whose intercept is not the model's."""
+    return _built("y ~ x").backend.model
