@@ -74,13 +74,25 @@ def _set_for_predictions(model):
         pm.set_data({"x": np.linspace(-2, 2, 7)})
 
 
-@add(after=_set_for_predictions, score=DO_NOT_FIT, ppc=DO_NOT_FIT_IN_CHECK, report=DO_NOT_FIT)
+@add(
+    after=_set_for_predictions,
+    score=DO_NOT_FIT,
+    ppc=DO_NOT_FIT_IN_CHECK,
+    report=DO_NOT_FIT,
+    pending=dict.fromkeys(["score", "ksd_report"], "a raw error about broadcasting"),
+)
 def inputs_set_for_predictions():
     """Only the inputs are set, as for ``pm.sample_posterior_predictive``."""
     return _regression_of_data()
 
 
-@add(after=_set_for_predictions, score=DO_NOT_FIT, ppc=DO_NOT_FIT_IN_CHECK, report=DO_NOT_FIT)
+@add(
+    after=_set_for_predictions,
+    score=DO_NOT_FIT,
+    ppc=DO_NOT_FIT_IN_CHECK,
+    report=DO_NOT_FIT,
+    pending=dict.fromkeys(["score", "ksd_report"], "a raw error about broadcasting"),
+)
 def inputs_set_for_predictions_fixed_outcome():
     """The same with observations that are no ``pm.Data``."""
     x_values, y_values = _data()
@@ -114,7 +126,16 @@ def missing_inputs():
     return model
 
 
-@add(score=NOT_ALL_THE_DATA, ppc=NOT_ALL_THE_DATA, report=NOT_ALL_THE_DATA)
+@add(
+    score=NOT_ALL_THE_DATA,
+    ppc=NOT_ALL_THE_DATA,
+    report=NOT_ALL_THE_DATA,
+    pending={
+        "score": "answers without a word",
+        "ksd_ppc": "AttributeError: ndim_supp",
+        "ksd_report": "AttributeError: ndim_supp",
+    },
+)
 def minibatch():
     x, y = _data(200)
     with pm.Model() as model:
@@ -124,7 +145,16 @@ def minibatch():
     return model
 
 
-@add(score=NOT_ALL_THE_DATA, ppc=NOT_ALL_THE_DATA, report=NOT_ALL_THE_DATA)
+@add(
+    score=NOT_ALL_THE_DATA,
+    ppc=NOT_ALL_THE_DATA,
+    report=NOT_ALL_THE_DATA,
+    pending={
+        "score": "answers without a word",
+        "ksd_ppc": "AttributeError: ndim_supp",
+        "ksd_report": "AttributeError: ndim_supp",
+    },
+)
 def weighted_by_total_size():
     x, y = _data()
     with pm.Model() as model:

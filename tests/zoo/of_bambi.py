@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from tests.zoo.registry import Error, add
+from tests.zoo.registry import WORKS, Error, add
 
 NEEDS = ("bambi",)
+#: All functions want a PyMC model.
+NOT_TAKEN = dict.fromkeys(["score", "ksd_ppc", "ksd_report"], "TypeError: got Model")
 #: Draws and a model that cannot belong together.
-NOT_TOGETHER = Error(r"(?i)(bambi|belong)")
+NOT_TOGETHER = Error(r"(?i)(bambi|belong)", (ValueError, UserWarning))
 
 
 def _frame():
@@ -29,25 +31,27 @@ def _built(formula, **options):
 
 def _uncentred(model, posterior, rng):
     """Return the draws as Bambi hands them out."""
-    return posterior.assign(Intercept=posterior["Intercept"] - _frame()["x"].mean() * posterior["x"])
+    return posterior.assign(
+        Intercept=posterior["Intercept"] - _frame()["x"].mean() * posterior["x"]
+    )
 
 
-@add(needs=NEEDS, draws=_uncentred)
+@add(needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
 def bambi_slope():
     return _built("y ~ x")
 
 
-@add(needs=NEEDS, draws=_uncentred)
+@add(needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
 def bambi_counts():
     return _built("count ~ x", family="poisson")
 
 
-@add(needs=NEEDS)
+@add(needs=NEEDS, pending=NOT_TAKEN)
 def bambi_groups():
     return _built("y ~ 1 + (1|g)")
 
 
-@add(needs=NEEDS, draws=_uncentred)
+@add(needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
 def bambi_slope_and_groups():
     return _built("y ~ x + (1|g)")
 
@@ -58,7 +62,18 @@ def bambi_backend_groups():
     return _built("y ~ 1 + (1|g)").backend.model
 
 
-@add(needs=NEEDS, draws=_uncentred, test=NOT_TOGETHER)
+@add(
+    needs=NEEDS,
+    draws=_uncentred,
+    compiled=WORKS,
+    score=NOT_TOGETHER,
+    ppc=NOT_TOGETHER,
+    report=NOT_TOGETHER,
+    pending=dict.fromkeys(
+        ["ksd_test", "ksd", "ksd_summary", "ksd_evolution", "ksd_ppc", "ksd_report"],
+        "answers as if they belonged together",
+    ),
+)
 def bambi_backend_slope():
-    """The PyMC model itself, with draws whose intercept is not the model's."""
+    """The PyMC model itself, with draws whose intercept is not the model's: their ``mu`` tells."""
     return _built("y ~ x").backend.model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,10 +60,17 @@ class Error:
         Regular expression that the message has to match.
     kind : type
         Its type.
+    may_work : bool
+        Whether a right answer would do as well.
     """
 
     message: str
     kind: type[Exception] | tuple[type[Exception], ...] = ValueError
+    may_work: bool = False
+
+    def describes(self, error: Exception) -> bool:
+        """Whether an error is of this kind and says this."""
+        return isinstance(error, self.kind) and re.search(self.message, str(error)) is not None
 
 
 Expectation = str | Error
@@ -110,6 +118,8 @@ class Entry:
         Observed variables that ``ksd_ppc`` has to check, by default all.
     needs : tuple of str
         Packages without which the model cannot be built.
+    quick, quick_report : bool
+        Whether the default run has this model, and a report on it.
     reason : str
         Why the expectation is what it is, if that is not plain.
     """
@@ -123,6 +133,8 @@ class Entry:
     after: Callable[[Any], None] | None = None
     checked: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    quick: bool = False
+    quick_report: bool = False
     reason: str = ""
 
     def expectation(self, function: str) -> Expectation:
@@ -147,6 +159,7 @@ ENTRIES: dict[str, Entry] = {}
 def add(
     *,
     score: Expectation = WORKS,
+    compiled: Expectation | None = None,
     test: Expectation | None = None,
     ppc: Expectation = WORKS,
     report: Expectation = WORKS,
@@ -159,16 +172,16 @@ def add(
     ----------
     score, ppc, report : str or Error
         What is expected of the functions of draws, of ``ksd_ppc`` and of ``ksd_report``.
-    test : str or Error, optional
-        What is expected of ``ksd_test``, if that is something else.
+    compiled, test : str or Error, optional
+        What is expected of ``compile_score`` and of ``ksd_test``, if that is something else.
     pending : mapping, optional
         By the name of a function, or ``"score"`` for all functions of draws, what happens today.
     **options
         Other fields of :class:`Entry`.
     """
     expected = dict.fromkeys(_OF_THE_SCORE, score) | {"ksd_ppc": ppc, "ksd_report": report}
-    if test is not None:
-        expected["ksd_test"] = test
+    expected |= {"compile_score": compiled} if compiled is not None else {}
+    expected |= {"ksd_test": test} if test is not None else {}
     reasons: dict[str, Pending] = {}
     for name, reason in (pending or {}).items():
         one = reason if isinstance(reason, Pending) else Pending(reason)

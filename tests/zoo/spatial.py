@@ -7,9 +7,7 @@ from tests.zoo.registry import Error, add
 
 PLACES = np.linspace(0, 1, 15)[:, None]
 #: One multivariate normal vector is not a time series.
-ONE_VECTOR = Error(
-    r"(?is)^(?!.*time series).*'y'.*(MvNormal|multivariate|Gaussian process|vector)"
-)
+ONE_VECTOR = Error(r"(?is)^(?!.*time series).*'y'.*(MvNormal|multivariate|Gaussian process|vector)")
 
 
 def _curve(seed=80):
@@ -27,7 +25,7 @@ def latent_gaussian_process():
     return model
 
 
-@add(ppc=ONE_VECTOR)
+@add(ppc=ONE_VECTOR, pending={"ksd_ppc": "words about time series"})
 def marginal_gaussian_process():
     with pm.Model() as model:
         length, scale = pm.InverseGamma("length", 3, 1), pm.HalfNormal("scale", 1)

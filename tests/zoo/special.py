@@ -13,7 +13,7 @@ def _outcomes(n=25, seed=110):
     return np.random.default_rng(seed).normal(1, 1, size=n)
 
 
-@add(ppc=POTENTIAL)
+@add(ppc=POTENTIAL, pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "the potential is ignored"))
 def potential_as_constraint():
     with pm.Model() as model:
         a, b = pm.Normal("a", 0, 1), pm.Normal("b", 1, 1)

@@ -1,9 +1,9 @@
 """Every public function on every model of the zoo does what the registry says."""
 
 import functools
+import json
 import warnings
 
-import numpy as np
 import pymc as pm
 import pytest
 
@@ -11,7 +11,6 @@ import pymc_ksd
 from tests.zoo.checks import call, check
 from tests.zoo.draws import APPROXIMATIONS, near_posterior, nuts, pymc_model
 from tests.zoo.models import ENTRIES
-from tests.zoo.quick import QUICK, QUICK_REPORTS
 from tests.zoo.registry import FUNCTIONS, WORKS, Error
 
 
@@ -20,7 +19,7 @@ def cases():
     for name, entry in ENTRIES.items():
         for function in FUNCTIONS:
             marks = []
-            if name not in (QUICK_REPORTS if function == "ksd_report" else QUICK):
+            if not (entry.quick_report if function == "ksd_report" else entry.quick):
                 marks.append(pytest.mark.slow)
             if entry.missing_packages:
                 reason = f"needs {', '.join(entry.missing_packages)}"
@@ -49,11 +48,17 @@ def prepared(name):
 def test_function_does_what_is_expected(entry, function):
     model, draws = prepared(entry.name)
     expected = entry.expectation(function)
-    if isinstance(expected, Error):
+    if isinstance(expected, Error) and not expected.may_work:
         with pytest.raises(expected.kind, match=expected.message):
             call(function, model, draws)
+        return
+    try:
+        result = call(function, model, draws)
+    except Exception as error:
+        if not (isinstance(expected, Error) and expected.describes(error)):
+            raise
     else:
-        check(function, entry, model, draws, call(function, model, draws))
+        check(function, entry, model, draws, result)
 
 
 #: Models on which draws of NUTS are tested too.
@@ -79,16 +84,11 @@ def test_draws_of_nuts_are_not_rejected(name):
 
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if ENTRIES[name].exact is not None])
-def test_exact_draws_name_the_free_variables(name):
-    entry = ENTRIES[name]
-    model = entry.build()
-    draws = entry.exact(np.random.default_rng(0), 2, 3)
-    point = model.initial_point(random_seed=1)
-    assert set(draws) == {rv.name for rv in model.free_RVs}
+def test_exact_draws_have_the_shapes_of_free_variables(name):
+    model, draws = prepared(name)
+    assert set(draws.data_vars) == {rv.name for rv in model.free_RVs}
     for rv in model.free_RVs:
-        shape = rv.type.shape
-        assert draws[rv.name].shape == (2, 3, *shape)
-    assert point
+        assert draws[rv.name].shape == (2, 50, *rv.type.shape)
 
 
 def test_every_model_is_expected_to_do_something():
@@ -101,8 +101,6 @@ def test_every_model_is_expected_to_do_something():
 
 
 def test_approximations_belong_to_models():
-    import json
-
     stored = json.loads(APPROXIMATIONS.read_text())
     assert set(stored) <= set(ENTRIES)
     without = {name for name, entry in ENTRIES.items() if entry.exact is None} - set(stored)

@@ -56,9 +56,7 @@ def latent_autoregression():
     y = np.random.default_rng(64).normal(_walk(65), 0.5)
     with pm.Model() as model:
         rho, sigma = pm.Uniform("rho", -1, 1), pm.HalfNormal("sigma", 1)
-        state = pm.AR(
-            "state", rho=rho, sigma=sigma, init_dist=pm.Normal.dist(0, 1), shape=STEPS
-        )
+        state = pm.AR("state", rho=rho, sigma=sigma, init_dist=pm.Normal.dist(0, 1), shape=STEPS)
         pm.Normal("y", state, 0.5, observed=y)
     return model
 
