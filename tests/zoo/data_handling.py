@@ -41,7 +41,7 @@ def data_with_dims_and_coords():
     return _regression_of_data("obs_id", {"obs_id": [f"row {i}" for i in range(30)]})
 
 
-@add()
+@add(quick=True)
 def data_with_dims_without_coords():
     return _regression_of_data("obs_id")
 
@@ -63,7 +63,7 @@ def _set_other_length(model):
         pm.set_data({"x": x, "y_data": y})
 
 
-@add(after=_set_other_length)
+@add(quick=True, after=_set_other_length)
 def data_set_to_another_length():
     """Inputs and observations are both set, so that they fit."""
     return _regression_of_data("obs_id")
@@ -75,6 +75,7 @@ def _set_for_predictions(model):
 
 
 @add(
+    quick=True,
     after=_set_for_predictions,
     score=DO_NOT_FIT,
     ppc=DO_NOT_FIT_IN_CHECK,
@@ -103,7 +104,7 @@ def inputs_set_for_predictions_fixed_outcome():
     return model
 
 
-@add()
+@add(quick=True)
 def missing_outcomes():
     x, y = _data()
     y = np.where(np.arange(30) % 7 == 3, np.nan, y)
@@ -114,7 +115,7 @@ def missing_outcomes():
     return model
 
 
-@add()
+@add(quick=True)
 def missing_inputs():
     x, y = _data()
     holes = np.ma.masked_array(x, mask=np.arange(30) % 6 == 2)
@@ -127,6 +128,8 @@ def missing_inputs():
 
 
 @add(
+    quick=True,
+    quick_report=True,
     score=NOT_ALL_THE_DATA,
     ppc=NOT_ALL_THE_DATA,
     report=NOT_ALL_THE_DATA,
@@ -146,6 +149,7 @@ def minibatch():
 
 
 @add(
+    quick=True,
     score=NOT_ALL_THE_DATA,
     ppc=NOT_ALL_THE_DATA,
     report=NOT_ALL_THE_DATA,

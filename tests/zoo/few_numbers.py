@@ -13,7 +13,7 @@ def _exact_coin(rng, chains, draws):
     return {"p": rng.beta(1 + 13, 1 + 7, size=(chains, draws))}
 
 
-@add(exact=_exact_coin)
+@add(quick=True, exact=_exact_coin)
 def one_parameter():
     with pm.Model() as model:
         p = pm.Beta("p", 1, 1)
@@ -26,6 +26,7 @@ def _exact_one_observation(rng, chains, draws):
 
 
 @add(
+    quick=True,
     exact=_exact_one_observation,
     ppc=Error(r"(?is)^(?!.*(time series|path)).*(single|one) (observation|number)"),
     pending={"ksd_ppc": "words about time series"},
@@ -38,6 +39,7 @@ def one_observation():
 
 
 @add(
+    quick=True,
     exact=_exact_one_observation,
     ppc=Error(r"(?i)(one|1|single) observation|at least (2|two)"),
 )
@@ -77,6 +79,7 @@ def _exact_counts(rng, chains, draws):
 
 
 @add(
+    quick=True,
     exact=_exact_counts,
     ppc=ONE_VECTOR_OF_COUNTS,
     pending={"ksd_ppc": "words about time series"},
@@ -95,7 +98,7 @@ def _exact_rows(rng, chains, draws):
     return {"p": rng.dirichlet(1.0 + ROWS.sum(axis=0), size=(chains, draws))}
 
 
-@add(exact=_exact_rows)
+@add(quick=True, exact=_exact_rows)
 def multinomial_rows():
     with pm.Model() as model:
         p = pm.Dirichlet("p", np.ones(3))
@@ -121,7 +124,7 @@ def dirichlet_outcomes():
     return model
 
 
-@add()
+@add(quick=True)
 def uniform_priors():
     y = np.random.default_rng(43).normal(3, 2, size=25)
     with pm.Model() as model:
@@ -130,7 +133,7 @@ def uniform_priors():
     return model
 
 
-@add()
+@add(quick=True)
 def interpolated_prior():
     grid = np.linspace(-4, 4, 60)
     y = np.random.default_rng(44).normal(1, 1, size=15)
@@ -151,6 +154,8 @@ def bounds_that_are_variables():
 
 
 @add(
+    quick=True,
+    quick_report=True,
     checked=("y",),
     pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "one variable stops the check of the other"),
 )
@@ -165,7 +170,7 @@ def two_outcomes():
     return model
 
 
-@add(ppc=Error("no observed variables"))
+@add(quick=True, ppc=Error("no observed variables"))
 def prior_only():
     with pm.Model() as model:
         mu = pm.Normal("mu")

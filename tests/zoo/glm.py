@@ -20,7 +20,7 @@ def _exact_linear(rng, chains, draws):
     return {"intercept": values[..., 0], "slope": values[..., 1]}
 
 
-@add(exact=_exact_linear)
+@add(quick=True, exact=_exact_linear)
 def linear_regression_known_scale():
     with pm.Model() as model:
         intercept, slope = pm.Normal("intercept", 0, 5), pm.Normal("slope", 0, 5)
@@ -60,7 +60,7 @@ def heteroscedastic():
     return model
 
 
-@add()
+@add(quick=True)
 def logistic_regression():
     rng = np.random.default_rng(24)
     y = rng.binomial(1, 1 / (1 + np.exp(-X)))
@@ -81,7 +81,7 @@ def binomial_regression():
     return model
 
 
-@add()
+@add(quick=True)
 def poisson_regression():
     rng = np.random.default_rng(26)
     with pm.Model() as model:
@@ -154,7 +154,7 @@ def ordered_logistic():
     return model
 
 
-@add()
+@add(quick=True)
 def softmax_regression():
     rng = np.random.default_rng(32)
     with pm.Model(coords={"class": list("abc")}) as model:
@@ -164,7 +164,7 @@ def softmax_regression():
     return model
 
 
-@add()
+@add(quick=True)
 def spline_regression():
     x = np.linspace(0, 1, 36)
     knots = np.linspace(0, 1, 6)
@@ -182,7 +182,7 @@ def spline_regression():
 ON_A_CIRCLE = Error("live on a circle", may_work=True)
 
 
-@add(compiled=WORKS, score=ON_A_CIRCLE, ppc=ON_A_CIRCLE, report=ON_A_CIRCLE)
+@add(quick=True, compiled=WORKS, score=ON_A_CIRCLE, ppc=ON_A_CIRCLE, report=ON_A_CIRCLE)
 def von_mises():
     with pm.Model() as model:
         mu = pm.VonMises("mu", 0, 0.1)

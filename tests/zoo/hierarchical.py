@@ -19,7 +19,7 @@ def eight_schools_centred():
     return model
 
 
-@add()
+@add(quick=True)
 def eight_schools_noncentred():
     with pm.Model(coords={"school": list("ABCDEFGH")}) as model:
         mu = pm.Normal("mu", 0, 5)
@@ -39,7 +39,7 @@ def _exact_normal_each(rng, chains, draws):
     return {"theta": NORMAL_EACH / 2 + noise * np.sqrt(0.5)}
 
 
-@add(exact=_exact_normal_each)
+@add(quick=True, quick_report=True, exact=_exact_normal_each)
 def one_parameter_per_observation():
     with pm.Model() as model:
         theta = pm.Normal("theta", 0, 1, shape=len(NORMAL_EACH))
@@ -57,7 +57,7 @@ def _exact_beta_binomial(rng, chains, draws):
     return {"p": rng.beta(2 + counts, 3 + 12 - counts, size=(chains, draws, len(counts)))}
 
 
-@add(exact=_exact_beta_binomial)
+@add(quick=True, exact=_exact_beta_binomial)
 def beta_binomial_per_observation():
     counts = _beta_binomial_counts()
     with pm.Model() as model:
@@ -76,7 +76,7 @@ def _exact_gamma_poisson(rng, chains, draws):
     return {"rate": rng.gamma(3 + counts, 1 / 2, size=(chains, draws, len(counts)))}
 
 
-@add(exact=_exact_gamma_poisson)
+@add(quick=True, exact=_exact_gamma_poisson)
 def gamma_poisson_per_observation():
     counts = _gamma_poisson_counts()
     with pm.Model() as model:
@@ -85,7 +85,7 @@ def gamma_poisson_per_observation():
     return model
 
 
-@add()
+@add(quick=True)
 def crossed_effects():
     rng = np.random.default_rng(14)
     subject, item = np.repeat(np.arange(6), 5), np.tile(np.arange(5), 6)
@@ -115,7 +115,7 @@ def nested_effects():
     return model
 
 
-@add()
+@add(quick=True)
 def zero_sum_effects():
     rng = np.random.default_rng(16)
     group = np.repeat(np.arange(5), 6)
@@ -128,7 +128,7 @@ def zero_sum_effects():
     return model
 
 
-@add()
+@add(quick=True)
 def correlated_slopes():
     rng = np.random.default_rng(17)
     group, x = np.repeat(np.arange(6), 6), rng.normal(size=36)
@@ -173,7 +173,7 @@ def _exact_funnel(rng, chains, draws):
     return {"v": v, "x": rng.normal(size=(chains, draws, 4)) * np.exp(v / 2)[..., None]}
 
 
-@add(exact=_exact_funnel, ppc=Error("no observed variables"))
+@add(quick=True, exact=_exact_funnel, ppc=Error("no observed variables"))
 def funnel():
     with pm.Model() as model:
         v = pm.Normal("v", 0, 3)

@@ -33,7 +33,7 @@ def normal_mixture():
     return model
 
 
-@add()
+@add(quick=True)
 def mixture_of_distributions():
     with pm.Model() as model:
         w = pm.Beta("w", 2, 2)
@@ -59,7 +59,7 @@ def _inflated_counts():
     return rng.poisson(3, size=35) * rng.binomial(1, 0.7, size=35)
 
 
-@add()
+@add(quick=True)
 def zero_inflated_poisson():
     with pm.Model() as model:
         psi, mu = pm.Beta("psi", 2, 2), pm.Gamma("mu", 2, 1)
@@ -86,7 +86,7 @@ def hurdle_poisson():
     return model
 
 
-@add(ppc=Error("positive probability on single values"))
+@add(quick=True, ppc=Error("positive probability on single values"))
 def hurdle_gamma():
     rng = np.random.default_rng(53)
     y = rng.gamma(2, 1, size=35) * rng.binomial(1, 0.7, size=35)
@@ -111,12 +111,14 @@ def _switchpoint_model():
     return model
 
 
-@add(score=DISCRETE, reason="ksd_ppc and the report need no score of the free variables")
+@add(
+    quick=True, score=DISCRETE, reason="ksd_ppc and the report need no score of the free variables"
+)
 def switchpoint_with_discrete_variable():
     return _switchpoint_model()
 
 
-@add(needs=("pymc_extras",), ppc=MARGINALISED, pending=NO_NDIM_SUPP)
+@add(quick=True, needs=("pymc_extras",), ppc=MARGINALISED, pending=NO_NDIM_SUPP)
 def marginalised_switchpoint():
     import pymc_extras
 

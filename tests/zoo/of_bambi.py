@@ -36,7 +36,7 @@ def _uncentred(model, posterior, rng):
     )
 
 
-@add(needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
+@add(quick=True, quick_report=True, needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
 def bambi_slope():
     return _built("y ~ x")
 
@@ -51,18 +51,19 @@ def bambi_groups():
     return _built("y ~ 1 + (1|g)")
 
 
-@add(needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
+@add(quick=True, needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
 def bambi_slope_and_groups():
     return _built("y ~ x + (1|g)")
 
 
-@add(needs=NEEDS)
+@add(quick=True, needs=NEEDS)
 def bambi_backend_groups():
     """The PyMC model itself, without a slope: draws and model belong together."""
     return _built("y ~ 1 + (1|g)").backend.model
 
 
 @add(
+    quick=True,
     needs=NEEDS,
     draws=_uncentred,
     compiled=WORKS,

@@ -25,7 +25,7 @@ def latent_gaussian_process():
     return model
 
 
-@add(ppc=ONE_VECTOR, pending={"ksd_ppc": "words about time series"})
+@add(quick=True, ppc=ONE_VECTOR, pending={"ksd_ppc": "words about time series"})
 def marginal_gaussian_process():
     with pm.Model() as model:
         length, scale = pm.InverseGamma("length", 3, 1), pm.HalfNormal("scale", 1)
@@ -68,7 +68,7 @@ def conditional_autoregression():
     return model
 
 
-@add()
+@add(quick=True)
 def intrinsic_conditional_autoregression():
     with pm.Model() as model:
         sd = pm.HalfNormal("sd", 0.5)

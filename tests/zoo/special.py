@@ -13,7 +13,12 @@ def _outcomes(n=25, seed=110):
     return np.random.default_rng(seed).normal(1, 1, size=n)
 
 
-@add(ppc=POTENTIAL, pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "the potential is ignored"))
+@add(
+    quick=True,
+    quick_report=True,
+    ppc=POTENTIAL,
+    pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "the potential is ignored"),
+)
 def potential_as_constraint():
     with pm.Model() as model:
         a, b = pm.Normal("a", 0, 1), pm.Normal("b", 1, 1)
@@ -22,7 +27,7 @@ def potential_as_constraint():
     return model
 
 
-@add(ppc=Error("no observed variables"))
+@add(quick=True, ppc=Error("no observed variables"))
 def potential_as_likelihood():
     with pm.Model() as model:
         mu, sigma = pm.Normal("mu", 0, 2), pm.HalfNormal("sigma", 1)
@@ -52,7 +57,7 @@ def _random(mu, rng=None, size=None):
     return rng.laplace(mu, 1, size=size)
 
 
-@add()
+@add(quick=True)
 def custom_distribution_by_density():
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 2)
@@ -68,7 +73,12 @@ def custom_density_without_simulation():
     return model
 
 
-@add(score=Error(r"(?i)simulator"), ppc=Error(r"(?i)simulator"), report=Error(r"(?i)simulator"))
+@add(
+    quick=True,
+    score=Error(r"(?i)simulator"),
+    ppc=Error(r"(?i)simulator"),
+    report=Error(r"(?i)simulator"),
+)
 def simulator():
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 2)
@@ -90,7 +100,7 @@ def _frozen(model, posterior, rng):
     return posterior * 0 + first.isel(draw=0, drop=True) + rng.normal() * 0
 
 
-@add(test=CANNOT_TELL, draws=_frozen, report=NOT_PASSED)
+@add(quick=True, quick_report=True, test=CANNOT_TELL, draws=_frozen, report=NOT_PASSED)
 def frozen_chains():
     """Each chain stays where it started."""
     return _mean_and_scale()
@@ -101,7 +111,7 @@ def _apart(model, posterior, rng):
     return posterior.assign(mu=posterior["mu"] + shift)
 
 
-@add(test=NOT_PASSED, draws=_apart, report=NOT_PASSED)
+@add(quick=True, test=NOT_PASSED, draws=_apart, report=NOT_PASSED)
 def chains_that_disagree():
     """Two chains, each three standard deviations off, on either side."""
     return _mean_and_scale()
@@ -115,7 +125,7 @@ def _prior(model, posterior, rng):
     )
 
 
-@add(test=NOT_PASSED, draws=_prior, report=NOT_PASSED)
+@add(quick=True, quick_report=True, test=NOT_PASSED, draws=_prior, report=NOT_PASSED)
 def draws_of_the_prior():
     return _mean_and_scale()
 

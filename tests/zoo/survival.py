@@ -12,7 +12,7 @@ def _times():
     return np.random.default_rng(90).weibull(1.5, size=30) * 2
 
 
-@add(ppc=CENSORED)
+@add(quick=True, ppc=CENSORED)
 def censored_weibull():
     with pm.Model() as model:
         alpha, beta = pm.Gamma("alpha", 2, 1), pm.Gamma("beta", 2, 1)
@@ -35,6 +35,7 @@ def censored_regression_with_own_bounds():
 
 
 @add(
+    quick=True,
     ppc=Error(r"(?i)potential"),
     pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "the potential is ignored"),
 )
@@ -49,7 +50,7 @@ def censored_by_potential():
     return model
 
 
-@add(reason="the inputs hold the outcome's exposure: documented, not refused")
+@add(quick=True, reason="the inputs hold the outcome's exposure: documented, not refused")
 def survival_as_poisson():
     """Cox's model with a piecewise constant hazard: deaths per interval as Poisson counts."""
     times = np.minimum(_times(), 2.5)

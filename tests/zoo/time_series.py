@@ -17,7 +17,7 @@ def _walk(seed, scale=0.4):
     return np.cumsum(np.random.default_rng(seed).normal(0, scale, size=STEPS))
 
 
-@add()
+@add(quick=True)
 def latent_random_walk():
     y = np.random.default_rng(60).poisson(np.exp(_walk(61, 0.2)))
     with pm.Model(coords={"time": range(STEPS)}) as model:
@@ -28,7 +28,7 @@ def latent_random_walk():
     return model
 
 
-@add(ppc=ONE_PATH)
+@add(quick=True, ppc=ONE_PATH)
 def observed_random_walk():
     with pm.Model() as model:
         mu, sigma = pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1)
@@ -61,7 +61,7 @@ def latent_autoregression():
     return model
 
 
-@add()
+@add(quick=True)
 def one_step_autoregression():
     """The same process written by its one-step distributions, which can be checked."""
     y = _walk(66)
@@ -96,7 +96,7 @@ def local_level():
     return model
 
 
-@add(ppc=Error(r"(?is)'y'.*(path|time series|vector|independent)"))
+@add(ppc=Error(r"(?is)'y'.*(path|time series|vector|independent)", may_work=True))
 def scan_inside_a_custom_distribution():
     """A recursion as ``pm.CustomDist``, whose log-probability PyMC derives through the loop."""
     y = _walk(70)

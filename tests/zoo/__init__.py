@@ -1,1 +1,0 @@
-"""Small models in the idioms people use, with what every public function has to answer for each."""
