@@ -111,4 +111,8 @@ def test_approximations_belong_to_models():
 
 
 #: Models that have no score, so that their draws lie around the starting point.
-WITHOUT_APPROXIMATION = {"regression_trees"}
+WITHOUT_APPROXIMATION = {
+    "regression_trees",
+    "simulator",
+    "switchpoint_with_discrete_variable",
+}
