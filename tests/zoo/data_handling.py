@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 
-from tests.zoo.registry import Error, add
+from tests.zoo.registry import FUNCTIONS, Error, add
 
 #: What a function has to say that sees part of the data, or weighs them.
 NOT_ALL_THE_DATA = Error(r"(?is)(minibatch|total_size)")
@@ -128,8 +128,7 @@ def missing_inputs():
 
 
 @add(
-    quick=True,
-    quick_report=True,
+    quick=FUNCTIONS,
     score=NOT_ALL_THE_DATA,
     ppc=NOT_ALL_THE_DATA,
     report=NOT_ALL_THE_DATA,

@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 
-from tests.zoo.registry import MAY_NOT_TELL, Error, add
+from tests.zoo.registry import FUNCTIONS, MAY_NOT_TELL, Error, add
 
 #: Words about time series belong to time series only.
 ONE_VECTOR_OF_COUNTS = Error(r"(?is)^(?!.*(time series|path)).*(multinomial|vector of counts)")
@@ -154,8 +154,7 @@ def bounds_that_are_variables():
 
 
 @add(
-    quick=True,
-    quick_report=True,
+    quick=FUNCTIONS,
     checked=("y",),
     pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "one variable stops the check of the other"),
 )

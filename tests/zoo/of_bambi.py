@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.zoo.registry import WORKS, Error, add
+from tests.zoo.registry import FUNCTIONS, WORKS, Error, add
 
 NEEDS = ("bambi",)
 #: All functions want a PyMC model.
@@ -36,7 +36,7 @@ def _uncentred(model, posterior, rng):
     )
 
 
-@add(quick=True, quick_report=True, needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
+@add(quick=FUNCTIONS, needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
 def bambi_slope():
     return _built("y ~ x")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,8 +118,8 @@ class Entry:
         Observed variables that ``ksd_ppc`` has to check, by default all.
     needs : tuple of str
         Packages without which the model cannot be built.
-    quick, quick_report : bool
-        Whether the default run has this model, and a report on it.
+    quick : tuple of str
+        Functions that are called in the default run; those left out are slow, or similar to others.
     reason : str
         Why the expectation is what it is, if that is not plain.
     """
@@ -133,8 +133,7 @@ class Entry:
     after: Callable[[Any], None] | None = None
     checked: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    quick: bool = False
-    quick_report: bool = False
+    quick: tuple[str, ...] = ()
     reason: str = ""
 
     def expectation(self, function: str) -> Expectation:
@@ -164,6 +163,7 @@ def add(
     ppc: Expectation = WORKS,
     report: Expectation = WORKS,
     pending: Mapping[str, str | Pending] | None = None,
+    quick: bool | Sequence[str] = False,
     **options: Any,
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Add the model that the decorated function builds to the zoo.
@@ -176,6 +176,8 @@ def add(
         What is expected of ``compile_score`` and of ``ksd_test``, if that is something else.
     pending : mapping, optional
         By the name of a function, or ``"score"`` for all functions of draws, what happens today.
+    quick : bool or sequence of str
+        Functions in the default run; if True, all but the report, which takes longest.
     **options
         Other fields of :class:`Entry`.
     """
@@ -187,11 +189,14 @@ def add(
         one = reason if isinstance(reason, Pending) else Pending(reason)
         reasons |= dict.fromkeys(_OF_THE_SCORE if name == "score" else (name,), one)
 
+    if isinstance(quick, bool):
+        quick = FUNCTIONS[:-1] if quick else ()
+
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
         name = build.__name__
         if name in ENTRIES:
             raise ValueError(f"There are two models of the name {name!r}.")
-        ENTRIES[name] = Entry(name, build, expected, reasons, **options)
+        ENTRIES[name] = Entry(name, build, expected, reasons, quick=tuple(quick), **options)
         return build
 
     return register
