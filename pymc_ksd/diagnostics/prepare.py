@@ -23,6 +23,7 @@ from pymc_ksd.samples.data import checked_samples
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
+from pymc_ksd.stats.nulls import Wild
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
 from pymc_ksd.stein.custom_kernels import get_kernel
@@ -84,8 +85,9 @@ class Comparing:
         """Return the same with a scale: whiten draws if there are enough to know how."""
         if self.scale != "auto":
             return self
-        n, dim = sample.points.shape
-        enough = n / sample.autocorrelation_time >= _DRAWS_TO_WHITEN * dim**1.5
+        (n, dim), time = sample.points.shape, sample.autocorrelation_time
+        # Of slow chains the test is too eager without whitening, and has no power anyway.
+        enough = n / time >= _DRAWS_TO_WHITEN * dim**1.5 or not Wild(time).has_power(sample)
         return replace(self, scale="cov" if enough else "std")
 
 
