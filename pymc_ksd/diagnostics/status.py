@@ -41,7 +41,7 @@ def _doubt_about_draws(sample: Any, plan: Plan, outcome: Outcome) -> str:
     """Say why wrong draws like these might not be rejected, or nothing."""
     if not isinstance(sample, Sample) or not sample.are_draws:
         return ""
-    if not sample.independent and sample.largest_rhat > _MOST_RHAT:
+    if sample.chains_disagree(_MOST_RHAT):
         rhat = "is infinite" if np.isinf(sample.largest_rhat) else f"{sample.largest_rhat:.3g}"
         return f"The chains disagree (R-hat {rhat}): they are no sample of one distribution yet."
     if not plan.null.has_power(sample):

@@ -57,3 +57,15 @@ def largest_rhat_of(chains: np.ndarray) -> float:
     with np.errstate(all="ignore"):
         values = [array_stats.rhat(values) for values in np.moveaxis(chains, -1, 0)]
     return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")
+
+
+def rhat_by_chance(chains: np.ndarray) -> float:
+    """Return the largest R-hat that independent draws of this number exceed once in 1,000 times.
+
+    Means of half chains have a spread of their own, which R-hat takes for disagreement.
+    """
+    from scipy.special import chdtri  # slow to import
+
+    n_chains, n_draws, dim = chains.shape
+    parts, length = 2 * n_chains, max(n_draws // 2, 1)
+    return float(np.sqrt(1 + chdtri(parts - 1, 0.001 / dim) / (parts - 1) / length))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.samples.chains import autocorrelation_time_of, largest_rhat_of
+from pymc_ksd.samples.chains import autocorrelation_time_of, largest_rhat_of, rhat_by_chance
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class Sample:
     def largest_rhat(self) -> float:
         """The R-hat of the coordinate that has the largest."""
         return largest_rhat_of(self.chains)
+
+    def chains_disagree(self, most_rhat: float) -> bool:
+        """Whether R-hat is above a bound, and above what chance makes of so few draws."""
+        bound = max(most_rhat, rhat_by_chance(self.chains))
+        return not self.independent and self.largest_rhat > bound
 
     @property
     def chain_numbers(self) -> np.ndarray:

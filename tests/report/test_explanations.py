@@ -305,7 +305,8 @@ def test_worst_numbers_of_arviz_in_one_sentence(rng):
     values = rng.normal(size=(4, 250, 2))
     values[0] += 5
     assert re.fullmatch(
-        r"The largest R-hat is [12]\.\d\d \(x\) and the smallest bulk ESS is \d+ of 1,000 draws \(x\)\.",
+        r"The largest R-hat is [12]\.\d\d \(x\) and the smallest bulk ESS is \d+ of 1,000 draws "
+        r"\(x\)\.",
         worst_numbers(draws_of(values)),
     )
     frozen = np.broadcast_to(rng.normal(size=(4, 1, 2)), (4, 250, 2))
