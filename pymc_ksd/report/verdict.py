@@ -57,8 +57,8 @@ def verdict(
     """Put everything into one sentence, and name the next step.
 
     With `unchecked`, the model could not be checked against its data, or against a part of them,
-    though it should have been. `worst` has the least favourable numbers of ArviZ, which stand beside
-    an answer that is none.
+    though it should have been. `worst` has the least favourable numbers of ArviZ, to be shown where
+    there is no answer.
     """
     misfit = _misfit(check)
     if test is None:
