@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests")]
+sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests" / "diagnostics")]
 
 import matplotlib as mpl  # noqa: E402
 

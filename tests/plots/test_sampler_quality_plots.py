@@ -11,7 +11,7 @@ import pymc_ksd
 from pymc_ksd import Score, ksd, ksd_evolution
 
 
-def test_contributions_of_many_parameters_show_those_worth_least(rng):
+def test_contributions_of_many_parameters_show_the_lowest(rng):
     score = Score.from_callable(lambda x: -x, dim=120)
     values = rng.normal(size=(2, 200, 120))
     values[..., 100] += 1
@@ -22,7 +22,7 @@ def test_contributions_of_many_parameters_show_those_worth_least(rng):
     labels = [tick.get_text() for tick in axis.get_yticklabels()]
     assert len(labels) == 50
     assert "x[100]" in labels
-    assert "the 50 worth least of 120 parameters" in axis.get_xlabel()
+    assert "the 50 lowest of 120 parameters" in axis.get_xlabel()
     assert axis.get_title().startswith("x[100]: ")
     assert axis.get_xlim()[0] == 0
     # Labels of neighbours do not touch.

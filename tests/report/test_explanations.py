@@ -161,7 +161,7 @@ def test_a_test_that_cannot_tell_says_why_and_what_to_do(rng):
     words = explain(result.assign_attrs(CANNOT_TELL))
     assert words.status == "cannot tell"
     assert headline(words) == (
-        "Cannot tell whether the draws come from the posterior. The chains disagree (R-hat 3.1)."
+        "Cannot tell whether the draws come from the model. The chains disagree (R-hat 3.1)."
     )
     assert len(words.findings[0].advice) == 1
     numbers = {name: (value, meaning) for name, value, meaning in words.numbers}
@@ -216,6 +216,7 @@ def test_single_parameters_are_not_blamed_or_cleared_where_they_are_correlated(r
     values = rng.multivariate_normal([0.3, 0.3], covariance, size=(4, 500))
     measures = ksd(score, draws_of(values))
     assert parameter_sizes(measures)[1][:, 0].min() > 1000
+    assert ksd_test(score, draws_of(values), random_seed=0)["p_value"] == 1 / 1001
     words = "\n".join(explain(measures).findings[0].advice)
     assert "cannot see an error that correlated ones share" in words
     assert "ksd_test" in words
@@ -305,8 +306,8 @@ def test_worst_numbers_of_arviz_in_one_sentence(rng):
     values = rng.normal(size=(4, 250, 2))
     values[0] += 5
     assert re.fullmatch(
-        r"The largest R-hat is [12]\.\d\d \(x\) and the smallest bulk ESS is \d+ of 1,000 draws "
-        r"\(x\)\.",
+        r"The largest R-hat is [12]\.\d\d \(x\) "
+        r"and the smallest bulk ESS is \d+ of 1,000 draws \(x\)\.",
         worst_numbers(draws_of(values)),
     )
     frozen = np.broadcast_to(rng.normal(size=(4, 1, 2)), (4, 250, 2))
