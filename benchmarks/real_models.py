@@ -66,10 +66,12 @@ def _tempered(good: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _of_other_data(good: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Move a posterior as far as one of new data of the same size lies from it."""
+    """Move a posterior as far as one of new data of the same size typically lies from it."""
     flat = good.reshape(-1, good.shape[-1])
-    first, second = flat[rng.integers(len(flat), size=2)]
-    return good + (first - second)
+    first, second = flat[rng.permutation(len(flat))[:2]]
+    move, dim = first - second, good.shape[-1]
+    length = np.sqrt(move @ np.linalg.solve(np.atleast_2d(np.cov(flat.T)), move))
+    return good + move * np.sqrt(2 * dim) / length
 
 
 def _frozen(good: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Whether a test can tell: passed, rejected, or cannot tell, and why.
 
-A rejection stands whatever the draws look like, because the level of the test holds. That nothing
-was rejected says something only where wrong draws would have been.
+A rejection stands as long as chains move, because the level of the test holds. That nothing was
+rejected says something only where wrong draws would have been.
 """
 
 from __future__ import annotations
@@ -22,10 +22,17 @@ _MOST_OF_DIAGONAL = 0.5
 
 def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]:
     """Return "passed", "rejected" or "cannot tell", and the reason for the last."""
+    if _stands_still(sample):
+        return "cannot tell", "The chains stand still: they are no sample of any distribution."
     if outcome.p_value <= plan.alpha:
         return "rejected", ""
     reason = _too_few_replicates(plan, outcome) or _doubt_about_draws(sample, plan, outcome)
     return ("cannot tell", reason) if reason else ("passed", "")
+
+
+def _stands_still(sample: Any) -> bool:
+    moves = not isinstance(sample, Sample) or not sample.are_draws or sample.independent
+    return not moves and bool(np.isinf(sample.largest_rhat))
 
 
 def _too_few_replicates(plan: Plan, outcome: Outcome) -> str:
@@ -42,11 +49,13 @@ def _doubt_about_draws(sample: Any, plan: Plan, outcome: Outcome) -> str:
     if not isinstance(sample, Sample) or not sample.are_draws:
         return ""
     if sample.chains_disagree(_MOST_RHAT):
-        rhat = "is infinite" if np.isinf(sample.largest_rhat) else f"{sample.largest_rhat:.3g}"
-        return f"The chains disagree (R-hat {rhat}): they are no sample of one distribution yet."
+        return (
+            f"The chains disagree (R-hat {sample.largest_rhat:.3g}): they are no sample of one "
+            "distribution yet."
+        )
     if not plan.null.has_power(sample):
         return (
-            f"The chains move slowly: each is {sample.n_draws / sample.autocorrelation_time:.0f} "
+            f"The chains are short: each is {sample.n_draws / sample.autocorrelation_time:.0f} "
             "autocorrelation times long, and with fewer than 20 wrong draws are hardly ever "
             "rejected."
         )

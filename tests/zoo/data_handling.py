@@ -80,7 +80,6 @@ def _set_for_predictions(model):
     score=DO_NOT_FIT,
     ppc=DO_NOT_FIT_IN_CHECK,
     report=DO_NOT_FIT,
-    pending=dict.fromkeys(["score", "ksd_report"], "a raw error about broadcasting"),
 )
 def inputs_set_for_predictions():
     """Only the inputs are set, as for ``pm.sample_posterior_predictive``."""
@@ -92,7 +91,6 @@ def inputs_set_for_predictions():
     score=DO_NOT_FIT,
     ppc=DO_NOT_FIT_IN_CHECK,
     report=DO_NOT_FIT,
-    pending=dict.fromkeys(["score", "ksd_report"], "a raw error about broadcasting"),
 )
 def inputs_set_for_predictions_fixed_outcome():
     """The same with observations that are no ``pm.Data``."""
@@ -132,11 +130,6 @@ def missing_inputs():
     score=NOT_ALL_THE_DATA,
     ppc=NOT_ALL_THE_DATA,
     report=NOT_ALL_THE_DATA,
-    pending={
-        "score": "answers without a word",
-        "ksd_ppc": "AttributeError: ndim_supp",
-        "ksd_report": "AttributeError: ndim_supp",
-    },
 )
 def minibatch():
     x, y = _data(200)
@@ -152,11 +145,6 @@ def minibatch():
     score=NOT_ALL_THE_DATA,
     ppc=NOT_ALL_THE_DATA,
     report=NOT_ALL_THE_DATA,
-    pending={
-        "score": "answers without a word",
-        "ksd_ppc": "AttributeError: ndim_supp",
-        "ksd_report": "AttributeError: ndim_supp",
-    },
 )
 def weighted_by_total_size():
     x, y = _data()

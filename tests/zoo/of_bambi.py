@@ -6,7 +6,6 @@ from tests.zoo.registry import FUNCTIONS, WORKS, Error, add
 
 NEEDS = ("bambi",)
 #: All functions want a PyMC model.
-NOT_TAKEN = dict.fromkeys(["score", "ksd_ppc", "ksd_report"], "TypeError: got Model")
 #: Draws and a model that cannot belong together.
 NOT_TOGETHER = Error(r"(?i)(bambi|belong)", (ValueError, UserWarning))
 
@@ -36,22 +35,22 @@ def _uncentred(model, posterior, rng):
     )
 
 
-@add(quick=FUNCTIONS, needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
+@add(quick=FUNCTIONS, needs=NEEDS, draws=_uncentred)
 def bambi_slope():
     return _built("y ~ x")
 
 
-@add(needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
+@add(needs=NEEDS, draws=_uncentred)
 def bambi_counts():
     return _built("count ~ x", family="poisson")
 
 
-@add(needs=NEEDS, pending=NOT_TAKEN)
+@add(needs=NEEDS)
 def bambi_groups():
     return _built("y ~ 1 + (1|g)")
 
 
-@add(quick=True, needs=NEEDS, draws=_uncentred, pending=NOT_TAKEN)
+@add(quick=True, needs=NEEDS, draws=_uncentred)
 def bambi_slope_and_groups():
     return _built("y ~ x + (1|g)")
 
@@ -70,10 +69,6 @@ def bambi_backend_groups():
     score=NOT_TOGETHER,
     ppc=NOT_TOGETHER,
     report=NOT_TOGETHER,
-    pending=dict.fromkeys(
-        ["ksd_test", "ksd", "ksd_summary", "ksd_evolution", "ksd_ppc", "ksd_report"],
-        "answers as if they belonged together",
-    ),
 )
 def bambi_backend_slope():
     """The PyMC model itself, with draws whose intercept is not the model's: their ``mu`` tells."""

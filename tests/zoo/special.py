@@ -103,11 +103,6 @@ def _frozen(model, posterior, rng):
     test=CANNOT_TELL,
     draws=_frozen,
     report=NOT_PASSED,
-    pending={
-        "ksd_test": "p = .03, as if two points were a sample",
-        "ksd_summary": "warnings about a division by zero",
-        "ksd_report": "the same warnings, and OverflowError of an infinite R-hat on the page",
-    },
 )
 def frozen_chains():
     """Each chain stays where it started."""
@@ -124,7 +119,6 @@ def _apart(model, posterior, rng):
     test=NOT_PASSED,
     draws=_apart,
     report=NOT_PASSED,
-    pending={"ksd_test": "passed with p = .33", "ksd_report": "no more than a warning"},
 )
 def chains_that_disagree():
     """Two chains, each three standard deviations off, on either side."""

@@ -3,6 +3,7 @@
 import functools
 import json
 import warnings
+from contextlib import nullcontext
 
 import pymc as pm
 import pytest
@@ -59,8 +60,11 @@ def test_function_does_what_is_expected(entry, function):
         with pytest.raises(expected.kind, match=expected.message):
             call(function, model, draws)
         return
+    # Where one of several outcomes cannot be checked, a warning names it.
+    left_out = entry.checked and function == "ksd_ppc"
     try:
-        result = call(function, model, draws)
+        with pytest.warns(UserWarning, match="Not checked") if left_out else nullcontext():
+            result = call(function, model, draws)
     except Exception as error:
         if not (isinstance(expected, Error) and expected.describes(error)):
             raise
