@@ -59,6 +59,11 @@ def resolve_model(model: Any) -> pm.Model:
                 "`model` was not given and no model is on the context stack: pass a model or call "
                 "inside `with model:`."
             ) from error
+    if type(model).__name__ == "Score":
+        raise TypeError(
+            "`model` must be the pm.Model itself here: a compiled Score does not know the model's "
+            "observed variables."
+        )
     if not isinstance(model, pm.Model):
         raise TypeError(f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}.")
     return model

@@ -6,6 +6,7 @@ import xarray as xr
 
 import pymc_ksd
 from pymc_ksd import Score, ksd, ksd_summary
+from pymc_ksd.diagnostics.measured import _ess_bulk
 from pymc_ksd.diagnostics.summary import _by_label, _numbers
 
 
@@ -47,6 +48,30 @@ def test_ksd_summary_shows_free_variables_unless_others_are_asked_for(labelled, 
     assert list(report.summary.index) == list(table.index)
     with_shifted = ksd_summary(model, posterior, var_names=["mu", "shifted"])
     assert list(with_shifted.index) == ["mu", "shifted"]
+
+
+def test_ksd_summary_of_elements_that_never_vary(rng):
+    """As data that are not missing, which stand beside imputed ones; there is no noise."""
+    with pm.Model() as model:
+        pm.Normal("missing", shape=2)
+    values = rng.normal(size=(2, 60, 2))
+    full = np.concatenate([values, np.ones((2, 60, 3))], axis=2)
+    draws = xr.Dataset({
+        "missing": (("chain", "draw", "i"), values),
+        "full": (("chain", "draw", "j"), full),
+    })  # fmt: skip
+    # Warnings are errors here.
+    table = ksd_summary(model, draws, var_names=["missing", "full"])
+    assert len(table) == 7
+    assert np.isfinite(table.loc[["missing[0]", "missing[1]"], "ess_ksd"]).all()
+
+
+def test_ksd_of_a_correlation_matrix_is_quiet(rng):
+    """Its diagonal never varies and has no effective sample size."""
+    posterior = xr.Dataset({"x": (("chain", "draw", "i"), np.ones((2, 60, 3)))})
+    posterior["x"][..., :2] = rng.normal(size=(2, 60, 2))
+    sizes = _ess_bulk(posterior, "x", xr.DataArray(0.0))
+    assert np.isfinite(sizes)
 
 
 def test_ksd_summary_rows_follow_labels_not_positions(labelled):
