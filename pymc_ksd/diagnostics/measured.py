@@ -111,9 +111,7 @@ def _ess_bulk(posterior: xr.Dataset, name: str, template: xr.DataArray) -> xr.Da
         return xr.full_like(template, np.nan)
     values = posterior[name].values
     flat = values.reshape(*values.shape[:2], -1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Elements that never vary, such as the diagonal of a correlation matrix, have none.
-        sizes = np.array([array_stats.ess(flat[..., j]) for j in range(flat.shape[-1])])
+    sizes = np.array([array_stats.ess(flat[..., j]) for j in range(flat.shape[-1])])
     if template.shape == values.shape[2:]:
         return template.copy(data=sizes.reshape(template.shape))
     known = sizes[np.isfinite(sizes)]

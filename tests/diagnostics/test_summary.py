@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -6,8 +8,10 @@ import xarray as xr
 
 import pymc_ksd
 from pymc_ksd import Score, ksd, ksd_summary
-from pymc_ksd.diagnostics.measured import _ess_bulk
+from pymc_ksd.diagnostics.measured import Measured, measure
+from pymc_ksd.diagnostics.prepare import comparing
 from pymc_ksd.diagnostics.summary import _by_label, _numbers
+from pymc_ksd.engine.walk import Effort
 
 
 def container(posterior):
@@ -66,12 +70,16 @@ def test_ksd_summary_of_elements_that_never_vary(rng):
     assert np.isfinite(table.loc[["missing[0]", "missing[1]"], "ess_ksd"]).all()
 
 
-def test_ksd_of_a_correlation_matrix_is_quiet(rng):
-    """Its diagonal never varies and has no effective sample size."""
-    posterior = xr.Dataset({"x": (("chain", "draw", "i"), np.ones((2, 60, 3)))})
-    posterior["x"][..., :2] = rng.normal(size=(2, 60, 2))
-    sizes = _ess_bulk(posterior, "x", xr.DataArray(0.0))
-    assert np.isfinite(sizes)
+def test_parts_that_rounding_takes_to_zero_or_below_are_quiet(rng):
+    with pm.Model() as model:
+        pm.Normal("x", shape=2)
+    draws = xr.Dataset({"x": (("chain", "draw", "i"), rng.normal(size=(2, 60, 2)))})
+    how = comparing("imq", "auto", "cov", None, draws=True)
+    measured = measure(model, draws, how, Effort(), 0, coordinates=True)
+    sums = replace(measured.sums, coordinates=np.array([-1e-18, 0.0]))
+    # Warnings are errors here.
+    found = Measured(measured.prepared, sums).distance()["x"].sel(diagnostic="ksd")
+    np.testing.assert_array_equal(found, [np.nan, 0.0])
 
 
 def test_ksd_summary_rows_follow_labels_not_positions(labelled):
