@@ -175,4 +175,9 @@ def compile_function(
 
 def compile_key(compile_kwargs: Mapping[str, Any] | None) -> str:
     """Return a string that tells compile options apart, for caches of functions."""
+    if compile_kwargs is not None and not isinstance(compile_kwargs, Mapping):
+        raise TypeError(
+            "`compile_kwargs` must be a mapping of options for pytensor.function, such as "
+            f'{{"mode": "NUMBA"}}, or None, got {type(compile_kwargs).__name__}.'
+        )
     return repr(sorted((compile_kwargs or {}).items(), key=lambda item: item[0]))

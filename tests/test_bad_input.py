@@ -1,11 +1,14 @@
 """Every mistake gets an error that names it; other packages answer many of these with a p-value."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pymc_ksd import RBF, Radial, Score, compile_score, ksd_test
@@ -64,13 +67,47 @@ def changed(row, column, value):
         ({"x": [["a", "b"]]}, TypeError, r"'x' cannot be read as an array of numbers"),
         (xr.DataArray(GOOD, name="z"), ValueError, r"lacks the variable\(s\) x; it has z"),
         (xr.DataArray(np.zeros((4, 5, 2))), ValueError, r"'x' must have shape \(n, 2\)"),
-        (GOOD + 1j, TypeError, r"cannot be read as an array of numbers"),
+        (GOOD + 1j, TypeError, r"cannot be read as an array of numbers \(complex numbers\)"),
+        (
+            pd.DataFrame(GOOD, columns=["u", "v"]),
+            ValueError,
+            r"no column for x\[0\], x\[1\]; its columns are u, v\. Rename them, or give an array",
+        ),
+        (
+            pd.DataFrame({"x[0]": pd.date_range("2024", periods=20), "x[1]": GOOD[:, 0]}),
+            TypeError,
+            r"'x' cannot be read as an array of numbers",
+        ),
+        (np.arange(40).reshape(20, 2).astype("M8[D]"), TypeError, r"of numbers \(dates\)"),
+        ({"x": np.arange(40).reshape(20, 2).astype("m8[s]")}, TypeError, r"of numbers \(times\)"),
+        (xr.DataArray(np.arange(40).reshape(20, 2).astype("M8[s]")), TypeError, r"\(dates\)"),
         (None, ValueError, r"`data` is required: only a model without free variables"),
     ],
 )
 def test_bad_data(model, data, error, message):
     with pytest.raises(error, match=message):
         ksd_test(model, data)
+
+
+def test_numbered_columns_are_taken_in_order(model):
+    expected = ksd_test(model, GOOD, random_seed=0)["statistic"]
+    for columns in (None, [3, 7], np.array([1, 0])):
+        frame = pd.DataFrame(GOOD, columns=columns)
+        assert ksd_test(model, frame, random_seed=0)["statistic"] == expected
+
+
+def test_fewer_points_than_coordinates_are_shown():
+    rng = np.random.default_rng(0)
+    with pm.Model() as free:
+        pm.Normal("x", shape=25)
+    with pm.Model() as observed:
+        pm.Normal("y", observed=rng.normal(size=(10, 25)))
+    for model, data, name in ((free, rng.normal(size=(10, 25)), "x"), (observed, None, "y")):
+        with pytest.warns(
+            UserWarning, match=rf"are read as 10 points of dimension 25, .*: {name} \(10, 25\)"
+        ):
+            ksd_test(model, data)
+    ksd_test(free, rng.normal(size=(25, 25)))
 
 
 def test_unequal_lengths():
@@ -112,6 +149,8 @@ def test_unequal_lengths():
         ({"n_bootstrap": 0}, ValueError, "`n_bootstrap` must be at least 1, got 0"),
         ({"n_bootstrap": 10.5}, TypeError, "`n_bootstrap` must be an integer, got float"),
         ({"block_size": 0}, ValueError, "`block_size` must be at least 1, got 0"),
+        ({"compile_kwargs": 3}, TypeError, "`compile_kwargs` must be a mapping .*, got int"),
+        ({"compile_kwargs": ["mode"]}, TypeError, "`compile_kwargs` must be a mapping .*got list"),
         ({"random_seed": "one"}, TypeError, "`random_seed` must be an integer"),
         ({"var_names": []}, ValueError, "`var_names` must name at least one variable, got none"),
         ({"var_names": ["y"]}, ValueError, r"`var_names` must name free variables \(x\), got y"),
@@ -201,14 +240,27 @@ def test_simulator_has_no_logp():
         ksd_test(model, GOOD[:, 0])
 
 
+class Blackbox(Op):
+    """A number that PyTensor cannot differentiate."""
+
+    itypes = (pt.dscalar,)
+    otypes = (pt.dscalar,)
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.asarray(-(inputs[0] ** 2))
+
+
+class BlackboxOf(Op):
+    """The same, elementwise."""
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = np.asarray(-(inputs[0] ** 2))
+
+
 def test_no_gradient():
-    class Blackbox(Op):
-        itypes = (pt.dscalar,)
-        otypes = (pt.dscalar,)
-
-        def perform(self, node, inputs, outputs):
-            outputs[0][0] = np.asarray(-(inputs[0] ** 2))
-
     with pm.Model() as model:
         x = pm.Normal("x")
         pm.Potential("blackbox", Blackbox()(x))
@@ -290,6 +342,37 @@ def test_kernel_not_smooth_at_zero(model):
     kernel = Radial(lambda squared_distance: pt.exp(-pt.sqrt(squared_distance)))
     with pytest.raises(ValueError, match="is not finite at 20 pair"):
         ksd_test(model, GOOD, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (lambda x, y: 1.0, ValueError, r"'<lambda>' must depend on two vectors, got 1\.0"),
+        (lambda x, y: pt.sum(x**2), ValueError, "must depend on two vectors"),
+        (lambda x, y: None, TypeError, "must take two vectors and return an expression made of"),
+        (lambda x: x.sum(), TypeError, "must take two vectors .*1 positional argument"),
+        (lambda x, y: math.exp(-(x - y)[0]), TypeError, "made of PyTensor operations, but failed"),
+        (max, TypeError, "'max' must take two vectors"),
+        (lambda x, y: Blackbox()(pt.dot(x, y)), ValueError, r"must have a gradient, but cannot be"),
+        (
+            lambda x, y: pt.all(pt.eq(x, y)).astype("float64"),
+            ValueError,
+            r"`kernel` General\(<lambda>\) must have a gradient.*in both of its arguments",
+        ),
+        (Radial(lambda squared: 1.0), ValueError, "must depend on squared distances"),
+        (Radial(lambda squared: BlackboxOf()(squared)), ValueError, "must have a gradient, but"),
+    ],
+)
+def test_kernel_function_that_cannot_be_used(model, kernel, error, message):
+    with pytest.raises(error, match=message):
+        ksd_test(model, GOOD, kernel=kernel)
+
+
+def test_kernel_of_counts_needs_no_gradient():
+    with pm.Model() as model:
+        pm.Poisson("y", 3, observed=np.random.default_rng(0).poisson(3, size=30))
+    same = ksd_test(model, kernel=lambda x, y: pt.all(pt.eq(x, y)).astype("float64"))
+    assert 0 < same["p_value"] <= 1
 
 
 def test_compile_score_repr_and_labels(model):

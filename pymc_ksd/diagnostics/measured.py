@@ -52,7 +52,9 @@ class Measured:
             if names is None or variable.name in names:
                 key = contribution_name(variable.name)
                 ess_bulk = _ess_bulk(self.prepared.sample.posterior, variable.name, v[key])
-                parts = [np.sqrt(v[key]), diagonal[key] / v[key], ess_bulk]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    # Rounding may take the part of a single coordinate below zero.
+                    parts = [np.sqrt(v[key]), diagonal[key] / v[key], ess_bulk]
                 joined = xr.concat(parts, "diagnostic", coords="minimal", compat="override")
                 dataset[key] = joined.assign_coords(diagnostic=["ksd", "ess_ksd", "ess_bulk"])
         return dataset
@@ -81,7 +83,8 @@ class Measured:
         fields = {}
         for suffix, dims, (v, diagonal) in (("", (), pooled), ("_per_chain", ("chain",), chains)):
             fields[f"ksd{suffix}"] = ((*dims, *coords), np.sqrt(np.maximum(v, 0)))
-            fields[f"ess_ksd{suffix}"] = ((*dims, *coords), diagonal / v)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                fields[f"ess_ksd{suffix}"] = ((*dims, *coords), diagonal / v)
         labels = self.prepared.sample.posterior.coords
         chain = {"chain": labels["chain"].values} if "chain" in labels else {}
         settings = self.prepared.settings

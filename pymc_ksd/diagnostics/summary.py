@@ -120,7 +120,9 @@ def with_measures(
     if names is None:
         # Deterministics may be many and large, so they have to be asked for.
         posterior = posterior[[name for name in posterior if _of(measures, name) is not None]]
-    table = az.summary(posterior, var_names=names, **summary_kwargs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Elements that never vary, such as data that are not missing, have no R-hat.
+        table = az.summary(posterior, var_names=names, **summary_kwargs)
     coords = summary_kwargs.get("coords") or {}
     shown = {dim: labels for dim, labels in coords.items() if dim in posterior.dims}
     for column, digits in _DIGITS.items():

@@ -76,6 +76,11 @@ def resolve_model(model: Any) -> pm.Model:
             ) from error
     if is_bambi(model):
         model = pymc_model(model)
+    if type(model).__name__ == "Score":
+        raise TypeError(
+            "`model` must be the pm.Model itself here: a compiled Score does not know the model's "
+            "observed variables."
+        )
     if not isinstance(model, pm.Model):
         raise TypeError(
             "`model` must be a pm.Model, a bambi.Model, a Score or None, got "

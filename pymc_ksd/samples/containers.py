@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
 
 from pymc_ksd.models.target import Variable
@@ -31,8 +32,8 @@ _CHAIN_ATTRIBUTES = {"sampling_time", "tuning_steps"}
 @singledispatch
 def holds_draws(data: Any) -> bool:
     """Whether data are a sampler's draws: a posterior container, or a dataset with draws."""
-    # ArviZ 0.23 has a type of its own, which is not imported to look for it.
-    return type(data).__name__ == "InferenceData"
+    # ArviZ 0.23 and PyMC have types of their own, which later versions do without.
+    return type(data).__name__ in ("InferenceData", "MultiTrace")
 
 
 @holds_draws.register
@@ -51,18 +52,42 @@ def check_draws(data: Any, argument: str) -> None:
     if not holds_draws(data):
         raise TypeError(
             f"`{argument}` must hold a sampler's draws: a DataTree or InferenceData with a group "
-            "'posterior', or a Dataset with the dims 'chain' and 'draw', got "
-            f"{type(data).__name__}."
+            "'posterior', a MultiTrace, or a Dataset with the dims 'chain' and 'draw', got "
+            f"{_with_dims(data)}."
         )
 
 
+def _with_dims(data: Any) -> str:
+    """Name a type, and the dims it has."""
+    dims = getattr(data, "dims", ())
+    return type(data).__name__ + (f" with the dims {', '.join(map(repr, dims))}" if dims else "")
+
+
 def _stacked_dim(data: xr.Dataset | xr.DataArray) -> Any:
-    """Return the dim in which chains and draws were stacked, if there is one."""
-    for dim in data.dims:
-        index = data.indexes.get(dim)
-        if isinstance(index, pd.MultiIndex) and set(index.names) == {"chain", "draw"}:
-            return dim
+    """Return the dim in which chains and draws were stacked, as ``az.extract`` does, if any."""
+    if {"chain", "draw"} <= set(data.coords):
+        dims = data.coords["chain"].dims
+        # Also where the labels are left and no longer an index, as in a file.
+        if dims == data.coords["draw"].dims and len(dims) == 1 and dims != ("draw",):
+            return dims[0]
     return None
+
+
+def _unstacked(data: xr.Dataset, dim: Any) -> xr.Dataset:
+    """Put stacked chains and draws apart again."""
+    labels = ["chain", "draw"]
+    if not isinstance(data.indexes.get(dim), pd.MultiIndex):
+        data = data.drop_vars(dim, errors="ignore").set_index({dim: labels})
+    index = data.indexes[dim]
+    n_chains, n_draws = (index.get_level_values(label).nunique() for label in labels)
+    if not index.is_unique or len(index) != n_chains * n_draws:
+        raise ValueError(
+            f"`data` must have every draw of its chains: along {dim!r} it has {len(index)} of "
+            f"{n_chains} chain(s) with {n_draws} different draws, as from "
+            "az.extract(num_samples=…). Give the whole posterior, or thin its chains with "
+            ".isel(draw=slice(None, None, 10))."
+        )
+    return data.unstack(dim)
 
 
 def draws_group(data: Any, group: str = "posterior") -> xr.Dataset | None:
@@ -75,7 +100,7 @@ def draws_group(data: Any, group: str = "posterior") -> xr.Dataset | None:
         return None
     stacked = _stacked_dim(found)
     if stacked is not None:
-        found = found.unstack(stacked)
+        found = _unstacked(found, stacked)
     if "draw" in found.dims and "chain" not in found.dims:
         found = found.drop_vars("chain", errors="ignore").expand_dims("chain")
     return found
@@ -90,7 +115,8 @@ def drawn_independently(data: Any) -> bool:
     """
     if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
         return False
-    if isinstance(data, xr.DataTree) and "posterior" not in data.children:
+    data = _tree(data)
+    if "posterior" not in data.children:
         return False
     posterior, statistics = _group(data, "posterior"), _group(data, "sample_stats")
     if posterior is None or _CHAIN_ATTRIBUTES & set(posterior.attrs):
@@ -107,11 +133,20 @@ def drawn_independently(data: Any) -> bool:
     return is_pymc and posterior.sizes.get("chain", 1) == 1
 
 
-@singledispatch
-def _group(data: Any, group: str) -> xr.Dataset | None:
+def _tree(data: Any) -> xr.DataTree:
+    """Return draws that PyMC or an older ArviZ keep in types of their own as a DataTree."""
     from arviz_base import convert_to_datatree
 
-    return _group(convert_to_datatree(data), group)
+    if type(data).__name__ == "MultiTrace":
+        # The model gives names to dims; every chain knows it.
+        model = next(iter(data._straces.values())).model
+        data = pm.to_inference_data(data, model=model)
+    return data if isinstance(data, xr.DataTree) else convert_to_datatree(data)
+
+
+@singledispatch
+def _group(data: Any, group: str) -> xr.Dataset | None:
+    return _group(_tree(data), group)
 
 
 @_group.register

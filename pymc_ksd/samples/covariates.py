@@ -88,6 +88,13 @@ def user_columns(model: pm.Model, covariates: Any, density: FittedDensity) -> li
 
 
 def _read_column(key: str, values: Any, labels: bool, places: Places) -> list[Column]:
+    if np.asarray(values).dtype.kind in "mM" or isinstance(
+        getattr(values, "dtype", None), pd.DatetimeTZDtype | pd.PeriodDtype
+    ):
+        raise TypeError(
+            f"`covariates` must hold numbers, or labels in a DataFrame, but {key!r} holds dates or "
+            "times: give numbers, such as days since the first."
+        )
     if isinstance(values, pd.Series) and not pd.api.types.is_numeric_dtype(values):
         codes, _ = pd.factorize(values, use_na_sentinel=False)
         array, labels = codes.astype(np.float64), True

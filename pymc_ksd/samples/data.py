@@ -10,6 +10,10 @@ import pandas as pd
 import xarray as xr
 
 from pymc_ksd.models.target import Variable
+from pymc_ksd.options import warn_user
+
+#: What NumPy would turn into numbers without a word, by the letter of its type.
+_NOT_REAL = {"c": "complex numbers", "M": "dates", "m": "times"}
 
 
 def checked_samples(
@@ -41,22 +45,39 @@ def checked_samples(
     n = next(iter(lengths.values()))
     if n < 2:
         raise ValueError(f"`data` must have at least 2 points, got {n}.")
+    _warn_of_few(n, variables)
     return samples
+
+
+def _warn_of_few(n: int, variables: Sequence[Variable]) -> None:
+    """Show how data were read that have fewer points than coordinates, which is seldom meant."""
+    width = sum(variable.size for variable in variables)
+    if n < width:
+        shapes = ", ".join(f"{variable.name} {(n, *variable.shape)}" for variable in variables[:5])
+        warn_user(
+            f"`data` are read as {n} points of dimension {width}, fewer points than coordinates: "
+            f"{shapes}{_more(len(variables) - 5)}, with points along the first axis. Where single "
+            "values are the observations, give the model one-dimensional data; where another axis "
+            "counts them, turn the data or, for observed variables, name it in `sample_dims`.",
+            UserWarning,
+        )
 
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
     """Return a user's values as an array of floats; masked ones are NaN."""
+    kind = type(value).__name__
     try:
         if np.ma.is_masked(value):
             value = np.ma.filled(np.ma.asarray(value, dtype=np.float64), np.nan)
         array = np.asarray(value)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if array.dtype.kind in _NOT_REAL:
+            kind = _NOT_REAL[array.dtype.kind]
+            raise TypeError(kind)
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"`data` must hold numbers, but {name!r} cannot be read as an array of numbers "
-            f"({type(value).__name__})."
+            f"({kind})."
         ) from error
 
 
@@ -106,12 +127,14 @@ def from_dataframe(frame: pd.DataFrame, variables: Sequence[Variable]) -> dict[s
         if len(positions) == variable.size:
             values = as_numbers(frame.iloc[:, positions], variable.name)
             samples[variable.name] = values.reshape(len(frame), *variable.shape)
-    if missing and not used and len(variables) == 1 and frame.shape[1] == variables[0].size:
+    numbered = all(isinstance(name, int | np.integer) for name in frame.columns)
+    if numbered and not used and len(variables) == 1 and frame.shape[1] == variables[0].size:
         return from_array(as_numbers(frame, variables[0].name), variables)
     if missing:
         raise ValueError(
             f"`data` has no column for {', '.join(missing[:5])}{_more(len(missing) - 5)}; "
-            f"its columns are {', '.join(list(columns)[:10])}{_more(len(columns) - 10)}."
+            f"its columns are {', '.join(list(columns)[:10])}{_more(len(columns) - 10)}. Rename "
+            "them, or give an array, whose columns are taken in the order of the variables."
         )
     unknown = [name for name in columns if name not in used]
     if unknown:

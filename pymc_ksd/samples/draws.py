@@ -13,6 +13,7 @@ from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import in_model_parameters, not_together
 from pymc_ksd.samples.containers import drawn_independently, draws_group
+from pymc_ksd.samples.data import as_numbers
 from pymc_ksd.samples.sample import Sample
 
 #: Chains shorter than this cannot tell how correlated their draws are.
@@ -203,7 +204,7 @@ def _few(labels: pd.Index) -> str:
 def _values(array: xr.DataArray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
     """Return values of shape (draw, chain, *shape), all finite."""
     check_shape(array, variable.name, shape)
-    values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
+    values = as_numbers(array.values, variable.name).swapaxes(0, 1)
     bad = ~np.isfinite(values)
     if bad.any():
         draw, chain, *index = (int(i) for i in np.argwhere(bad)[0])

@@ -10,7 +10,8 @@ import pymc as pm
 
 from pymc_ksd.models.log_density import describe, evaluate_shapes
 from pymc_ksd.models.observed.fitted import Given
-from pymc_ksd.samples.containers import draws_group
+from pymc_ksd.samples.containers import check_draws, draws_group
+from pymc_ksd.samples.data import as_numbers
 from pymc_ksd.samples.draws import arranged, check_has, check_shape
 
 
@@ -45,6 +46,8 @@ def given_values(
     list of tuple of ndarray
         One tuple for each draw.
     """
+    if data is not None:
+        check_draws(data, argument)
     posterior = None if data is None else draws_group(data)
     total = 0
     if posterior is not None and "draw" in posterior.dims:
@@ -73,7 +76,7 @@ def given_values(
         dims = model.named_vars_to_dims.get(rv.name)
         array = arranged(posterior[rv.name], describe(model, rv.name, None, shape, shape, dims))
         check_shape(array, rv.name, shape, argument)
-        values = array.values.reshape(total, *shape)[chosen]
+        values = as_numbers(array.values.reshape(total, *shape)[chosen], rv.name)
         if not np.isfinite(values).all():
             count = np.count_nonzero(~np.isfinite(values))
             raise ValueError(

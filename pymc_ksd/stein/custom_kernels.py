@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytensor.tensor as pt
+from pytensor.graph.traversal import ancestors
 
 from pymc_ksd.stein.kernels import IMQ, RBF, Kernel, Matern52, Tensor, Tensors
 
@@ -19,6 +20,8 @@ class _FromFunction(Kernel):
 
     #: How many arguments of the function are not numbers.
     _n_arguments: int
+    #: What these are, in words.
+    _takes: str
 
     def __init__(
         self,
@@ -34,7 +37,10 @@ class _FromFunction(Kernel):
         self.function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.parameters = {key: float(value) for key, value in parameters.items()}
-        accepted = list(inspect.signature(function).parameters)[self._n_arguments :]
+        try:
+            accepted = list(inspect.signature(function).parameters)[self._n_arguments :]
+        except ValueError:  # written in C
+            accepted = []
         self._wants_bandwidth = "bandwidth" in accepted
         if bandwidth is not None and not self._wants_bandwidth:
             raise ValueError(
@@ -59,8 +65,20 @@ class _FromFunction(Kernel):
 
     def _call(self, arguments: Tensors, parameters: Tensors) -> Tensor:
         names = ["bandwidth"] * self._wants_bandwidth + list(self.parameters)
-        value = self.function(*arguments, **dict(zip(names, parameters, strict=True)))
-        return pt.as_tensor_variable(value)
+        named = dict(zip(names, parameters, strict=True))
+        try:
+            value = pt.as_tensor_variable(self.function(*arguments, **named))
+        except Exception as error:  # whatever a user's function raises
+            raise TypeError(
+                f"The kernel function {self.name!r} must take {self._takes} and return an "
+                f"expression made of PyTensor operations, but failed with {type(error).__name__}: "
+                f"{error}"
+            ) from error
+        if not set(arguments) <= set(ancestors([value])):
+            raise ValueError(
+                f"The kernel function {self.name!r} must depend on {self._takes}, got {value}."
+            )
+        return value
 
     def __repr__(self) -> str:
         """Name the kernel's function and its parameters."""
@@ -101,6 +119,7 @@ class Radial(_FromFunction):
     """
 
     _n_arguments = 1
+    _takes = "squared distances"
 
     def profile(self, squared_distance: Tensor, parameters: Tensors) -> Tensor:
         r"""Return :math:`\varphi` at an array of squared distances, elementwise."""
@@ -137,6 +156,7 @@ class General(_FromFunction):
 
     radial = False
     _n_arguments = 2
+    _takes = "two vectors"
 
     def expression(self, x: Tensor, y: Tensor, parameters: Tensors) -> Tensor:
         """Return the scalar ``k(x, y)`` for two vectors."""

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytensor.tensor as pt
+from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.tensor.variable import TensorVariable as Tensor
 
 from pymc_ksd.options import positive_number
@@ -69,9 +70,22 @@ class Kernel:
     def profile_derivatives(self, squared_distance: Tensor, parameters: Tensors) -> Derivatives:
         r"""Return :math:`\varphi, \varphi', \varphi''` at an array of squared distances."""
         value = self.profile(squared_distance, parameters)
-        first = pt.grad(value.sum(), squared_distance)
-        second = pt.grad(first.sum(), squared_distance, disconnected_inputs="ignore")
+        first = self.gradient(value.sum(), squared_distance)
+        second = self.gradient(first.sum(), squared_distance, disconnected_inputs="ignore")
         return value, first, second
+
+    def gradient(self, value: Tensor, inputs: Any, disconnected_inputs: str = "raise") -> Any:
+        """Return ``pytensor.grad`` of a part of the kernel, with an error that names the kernel."""
+        try:
+            return pt.grad(value, inputs, disconnected_inputs=disconnected_inputs)
+        except (DisconnectedInputError, NullTypeGradError, NotImplementedError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            if isinstance(error, DisconnectedInputError):
+                reason = "it has no derivative in both of its arguments"
+            raise ValueError(
+                f"`kernel` {self!r} must have a gradient, but cannot be differentiated ({reason}): "
+                "write it with smooth PyTensor operations."
+            ) from error
 
     def expression(self, x: Tensor, y: Tensor, parameters: Tensors) -> Tensor:
         """Return the scalar ``k(x, y)`` for two vectors."""

@@ -206,8 +206,8 @@ def _full_derivatives(kernel: Kernel, x: Tensor, y: Tensor, parameters: Tensors)
         return [value, pull, -pull, -2 * first * pt.eye(x.shape[-1]) - 4 * (second * outer)]
     a, b, direction = pt.dvector("a"), pt.dvector("b"), pt.dvector("direction")
     value = kernel.expression(a, b, parameters)
-    gradient_a, gradient_b = pt.grad(value, [a, b], disconnected_inputs="ignore")
-    row = pt.grad(pt.dot(gradient_a, direction), b, disconnected_inputs="ignore")
+    gradient_a, gradient_b = kernel.gradient(value, [a, b])
+    row = kernel.gradient(pt.dot(gradient_a, direction), b)
     mixed = vectorize_graph(row, {direction: pt.eye(x.shape[-1])})
     shape = pt.broadcast_shape(x, y)
     full = {a: pt.broadcast_to(x, shape), b: pt.broadcast_to(y, shape)}

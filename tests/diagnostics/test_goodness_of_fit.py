@@ -22,6 +22,7 @@ def test_ksd_test_is_on_pymc():
     assert pm.ksd_test is pymc_ksd.ksd_test
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer points than coordinates:UserWarning")
 @pytest.mark.parametrize("dim", [1, 2, 10, 100])
 def test_u_statistic_matches_the_double_loop(rng, dim):
     x = rng.normal(0.2, 1.1, size=(25, dim))

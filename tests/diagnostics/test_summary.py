@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -6,7 +8,10 @@ import xarray as xr
 
 import pymc_ksd
 from pymc_ksd import Score, ksd, ksd_summary
+from pymc_ksd.diagnostics.measured import Measured, measure
+from pymc_ksd.diagnostics.prepare import comparing
 from pymc_ksd.diagnostics.summary import _by_label, _numbers
+from pymc_ksd.engine.walk import Effort
 
 
 def container(posterior):
@@ -47,6 +52,34 @@ def test_ksd_summary_shows_free_variables_unless_others_are_asked_for(labelled, 
     assert list(report.summary.index) == list(table.index)
     with_shifted = ksd_summary(model, posterior, var_names=["mu", "shifted"])
     assert list(with_shifted.index) == ["mu", "shifted"]
+
+
+def test_ksd_summary_of_elements_that_never_vary(rng):
+    """As data that are not missing, which stand beside imputed ones; there is no noise."""
+    with pm.Model() as model:
+        pm.Normal("missing", shape=2)
+    values = rng.normal(size=(2, 60, 2))
+    full = np.concatenate([values, np.ones((2, 60, 3))], axis=2)
+    draws = xr.Dataset({
+        "missing": (("chain", "draw", "i"), values),
+        "full": (("chain", "draw", "j"), full),
+    })  # fmt: skip
+    # Warnings are errors here.
+    table = ksd_summary(model, draws, var_names=["missing", "full"])
+    assert len(table) == 7
+    assert np.isfinite(table.loc[["missing[0]", "missing[1]"], "ess_ksd"]).all()
+
+
+def test_parts_that_rounding_takes_to_zero_or_below_are_quiet(rng):
+    with pm.Model() as model:
+        pm.Normal("x", shape=2)
+    draws = xr.Dataset({"x": (("chain", "draw", "i"), rng.normal(size=(2, 60, 2)))})
+    how = comparing("imq", "auto", "cov", None, draws=True)
+    measured = measure(model, draws, how, Effort(), 0, coordinates=True)
+    sums = replace(measured.sums, coordinates=np.array([-1e-18, 0.0]))
+    # Warnings are errors here.
+    found = Measured(measured.prepared, sums).distance()["x"].sel(diagnostic="ksd")
+    np.testing.assert_array_equal(found, [np.nan, 0.0])
 
 
 def test_ksd_summary_rows_follow_labels_not_positions(labelled):

@@ -1,9 +1,10 @@
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_ksd import compile_score, ksd_test
+from pymc_ksd import compile_score, ksd, ksd_ppc, ksd_report, ksd_summary, ksd_test
 from pymc_ksd.samples import draws as samples_draws
 
 
@@ -115,6 +116,90 @@ def test_draws_without_chains_are_one_chain(model, posterior):
     whole = read_draws(score, stacked)
     np.testing.assert_array_equal(whole.points, read_draws(score, posterior).points)
     assert ksd_test(score, stacked, random_seed=0).attrs["n_chains"] == 3
+
+
+def extracted(posterior):
+    """What ArviZ makes of a container's draws for further computation."""
+    import arviz as az
+
+    is_former = az.__version__.startswith("0.")
+    tree = xr.DataTree.from_dict({"posterior": posterior})
+    return az.extract(az.InferenceData(posterior=posterior) if is_former else tree)
+
+
+def test_draws_from_extract_are_put_into_chains_again(model, posterior):
+    score, stacked = compile_score(model), extracted(posterior)
+    expected = read_draws(score, posterior)
+    # As it comes, in another order, and with labels that are no index any more, as in a file.
+    turned, plain = stacked.isel(sample=slice(None, None, -1)), stacked.reset_index("sample")
+    for data in (stacked, turned, plain):
+        draws = read_draws(score, data)
+        assert draws.n_chains == 3
+        np.testing.assert_array_equal(draws.points, expected.points)
+    assert ksd_test(score, plain, random_seed=0).attrs["null"] == "wild"
+
+
+def test_some_draws_from_extract_are_refused(model, posterior):
+    stacked = extracted(posterior)
+    # As with `num_samples`.
+    some = stacked.isel(sample=np.random.default_rng(0).permutation(120)[:50])
+    message = r"must have every draw of its chains: along 'sample' it has 50 of 3 chain\(s\)"
+    for function in (ksd_test, ksd, ksd_summary):
+        with pytest.raises(ValueError, match=message):
+            function(model, some)
+    unlabelled = stacked.drop_vars(["sample", "chain", "draw"])
+    for function in (ksd, ksd_summary):
+        with pytest.raises(TypeError, match=r"with the dims 'chain' and 'draw', got Dataset with"):
+            function(model, unlabelled)
+
+
+def test_predictive_check_of_draws_without_chains_says_what_was_given(rng):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), observed=rng.normal(size=20))
+    with pytest.raises(TypeError, match="got Dataset with the dims 'sample'"):
+        ksd_ppc(model, xr.Dataset({"mu": ("sample", rng.normal(size=50))}))
+    with pytest.raises(TypeError, match=r"must be the pm.Model itself here: a compiled Score"):
+        ksd_ppc(compile_score(model), xr.Dataset({"mu": (("chain", "draw"), np.ones((1, 9)))}))
+
+
+@pytest.mark.filterwarnings("ignore:.*return_inferencedata=False.*:FutureWarning")
+def test_multitrace_is_read_as_the_container_made_of_it(model):
+    with model:
+        trace = pm.sample(
+            30, tune=20, chains=2, cores=1, random_seed=1, progressbar=False,
+            return_inferencedata=False, compute_convergence_checks=False,
+        )  # fmt: skip
+    score = compile_score(model)
+    expected = read_draws(score, pm.to_inference_data(trace, model=model))
+    draws = read_draws(score, trace)
+    assert (draws.n_chains, draws.n_draws, draws.independent) == (2, 30, False)
+    np.testing.assert_array_equal(draws.points, expected.points)
+    assert ksd_test(model, trace, random_seed=0).attrs["null"] == "wild"
+    assert sorted(ksd_summary(model, trace).index) == ["tau", "theta[a]", "theta[b]"]
+    assert ksd_report(model, trace, random_seed=0).summary is not None
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        np.arange(20).astype("M8[D]"),
+        pd.DataFrame({"day": pd.date_range("2024", periods=20)}),
+        pd.Series(pd.date_range("2024", periods=20, tz="UTC"), name="day"),
+    ],
+    ids=["array", "frame", "zone"],
+)
+def test_dates_are_no_covariates(rng, dates):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), observed=rng.normal(size=20))
+    draws = xr.Dataset({"mu": (("chain", "draw"), rng.normal(size=(2, 30)))})
+    with pytest.raises(TypeError, match="holds dates or times: give numbers, such as days since"):
+        ksd_ppc(model, draws, covariates=dates)
+
+
+def test_dates_are_no_draws(model, posterior):
+    dates = posterior.assign(tau=posterior["tau"].astype("M8[s]"))
+    with pytest.raises(TypeError, match=r"'tau' cannot be read as an array of numbers \(dates\)"):
+        ksd_test(model, dates)
 
 
 def test_axes_without_dims_are_told_by_their_numbers():
