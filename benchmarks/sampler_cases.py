@@ -17,6 +17,8 @@ from pymc_ksd import Score, compile_score
 __all__ = [
     "CORRELATIONS",
     "DIMENSIONS",
+    "FEW_CORRELATIONS",
+    "HIGH_DIMENSIONS",
     "POWER_CASES",
     "SMC_CASES",
     "SamplerCase",
@@ -26,6 +28,8 @@ __all__ = [
 
 CORRELATIONS = (-0.8, 0.0, 0.5, 0.8, 0.9, 0.95)
 DIMENSIONS = (1, 2, 10)
+#: Many dimensions for few draws, and correlations there.
+HIGH_DIMENSIONS, FEW_CORRELATIONS = (50, 100, 300, 1_000), (0.0, 0.5, 0.8)
 N_CHAINS = 4
 
 
@@ -58,14 +62,14 @@ def dataset(values: np.ndarray) -> xr.Dataset:
 @cache
 def normal_score(dim: int) -> Score:
     """Return the score of independent standard normal variables."""
-    return Score.from_callable(lambda x: -x, dim)
+    return Score.from_callable(lambda x: -x, dim, log_density=lambda x: -0.5 * (x**2).sum(axis=1))
 
 
-def autoregressive(phi: float, dim: int) -> SamplerCase:
+def autoregressive(phi: float, dim: int, n_chains: int = N_CHAINS) -> SamplerCase:
     """Return chains with the standard normal law and correlation `phi` between neighbours."""
 
     def draw(rng: np.random.Generator, n_draws: int) -> xr.Dataset:
-        noise = rng.normal(size=(N_CHAINS, n_draws, dim))
+        noise = rng.normal(size=(n_chains, n_draws, dim))
         noise[:, 1:] *= np.sqrt(1 - phi**2)
         return dataset(lfilter([1.0], [1.0, -phi], noise, axis=1))
 
@@ -88,7 +92,11 @@ _MODE = 1.5
 @cache
 def _two_modes() -> Score:
     # The score of 0.5 N(-m, 1) + 0.5 N(m, 1).
-    return Score.from_callable(lambda x: -x + _MODE * np.tanh(_MODE * x), 1)
+    return Score.from_callable(
+        lambda x: -x + _MODE * np.tanh(_MODE * x),
+        1,
+        log_density=lambda x: (np.log(np.cosh(_MODE * x)) - 0.5 * x**2)[:, 0],
+    )
 
 
 def _stuck(n_stuck: int, name: str) -> SamplerCase:
@@ -106,7 +114,11 @@ _STRONG = np.array([[1.0, 0.9], [0.9, 1.0]])
 @cache
 def _correlated_score(correlation: float) -> Score:
     precision = np.linalg.inv([[1.0, correlation], [correlation, 1.0]])
-    return Score.from_callable(lambda x: -x @ precision, 2)
+    return Score.from_callable(
+        lambda x: -x @ precision,
+        2,
+        log_density=lambda x: -0.5 * np.einsum("ij,jk,ik->i", x, precision, x),
+    )
 
 
 def _langevin(step: float, *, adjusted: bool) -> SamplerCase:

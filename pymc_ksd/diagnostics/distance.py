@@ -23,7 +23,7 @@ def ksd(
     var_names: str | Sequence[str] | None = None,
     kernel: str | Kernel | Callable[..., Any] = "imq",
     bandwidth: str | float | ArrayLike = "auto",
-    scale: str | None = "cov",
+    scale: str | None = "auto",
     block_size: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
@@ -45,7 +45,7 @@ def ksd(
         See :func:`ksd_test`.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         See :func:`ksd_test`.
-    scale : {None, "std", "cov"}, default "cov"
+    scale : {"auto", None, "std", "cov"}, default "auto"
         See :func:`ksd_test`.
     block_size : int, optional
         Points that are compared at a time. Changes speed and memory, never the result.

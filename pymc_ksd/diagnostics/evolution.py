@@ -22,7 +22,7 @@ def ksd_evolution(
     *,
     kernel: str | Kernel | Callable[..., Any] = "imq",
     bandwidth: str | float | ArrayLike = "auto",
-    scale: str | None = "cov",
+    scale: str | None = "auto",
     block_size: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
@@ -44,7 +44,7 @@ def ksd_evolution(
         See :func:`ksd_test`.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         See :func:`ksd_test`. That of all draws holds for all steps.
-    scale : {None, "std", "cov"}, default "cov"
+    scale : {"auto", None, "std", "cov"}, default "auto"
         See :func:`ksd_test`. That of all draws holds for all steps.
     block_size : int, optional
         Points that are compared at a time. Changes speed and memory, never the result.

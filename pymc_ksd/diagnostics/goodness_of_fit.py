@@ -14,11 +14,19 @@ from numpy.typing import ArrayLike
 from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
 from pymc_ksd.diagnostics.results import attributes, conclusion, contributions
 from pymc_ksd.diagnostics.score import Score, predictive, target_of
+from pymc_ksd.diagnostics.status import status_of_test
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
-from pymc_ksd.samples.containers import holds_draws
+from pymc_ksd.samples.containers import drawn_independently, holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
+from pymc_ksd.stats.nulls import (
+    Null,
+    Wild,
+    fewest_replicates,
+    get_null,
+    monte_carlo_p_value,
+)
+from pymc_ksd.stats.panel import MemberEstimate
 from pymc_ksd.stats.statistics import Block, Statistic, VStatistic, get_statistic
 from pymc_ksd.stats.test import Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
@@ -83,23 +91,28 @@ def ksd_test(
         Dims of an observed variable that count observations, by default its first axis.
     kernel : str, Kernel or callable, optional
         ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
-        PyTensor function of two vectors. By default ``"rbf"`` for data and ``"imq"`` for draws.
+        PyTensor function of two vectors. By default ``"rbf"`` for data, and for draws ``"imq"``
+        with and without a tilt, see Notes. A kernel that is named is tested alone.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         The kernel's bandwidth: the median distance between points (of at most 1,000 of them), the
         square root of their dimension, a number, or several numbers whose kernels are averaged. By
         default the median for data and the dimension for draws that are scaled.
     scale : {"auto", None, "std", "cov"}, default "auto"
         Scale points by nothing, by their standard deviations, or whiten them by their covariance
-        before they are compared. By default data are not scaled and draws are whitened.
+        before they are compared. By default data are not scaled. Draws are whitened if there are
+        enough to know how, :math:`2 d^{3/2}` effective draws in d dimensions, and otherwise scaled
+        by their standard deviations.
     statistic : {"u", "v", "linear", "block"} or Statistic, optional
         The estimator, see Notes, or an object with options of its own, such as ``Block(50)``. By
         default ``"u"`` for data and ``"v"`` for draws.
     null : {"multinomial", "rademacher", "wild", "parametric", "normal"} or Null, optional
         How the statistic's distribution under the model is found, or an object with options of its
         own, such as ``Wild(autocorrelation_time=3)``. By default ``"wild"`` for draws,
-        which may be correlated; for data ``"multinomial"`` with ``"u"`` and ``"rademacher"`` with
-        ``"v"``; ``"normal"`` with ``"linear"`` and ``"block"``. ``"parametric"`` simulates data
-        from the model and is exact, at many times the cost; it is the default with `posterior`.
+        which may be correlated, and ``"rademacher"`` for those of approximations (ADVI, Laplace,
+        Pathfinder), which are independent; for data ``"multinomial"`` with ``"u"`` and
+        ``"rademacher"`` with ``"v"``; ``"normal"`` with ``"linear"`` and ``"block"``.
+        ``"parametric"`` simulates data from the model and is exact, at many times the cost; it is
+        the default with `posterior`.
     autocorrelation_time : float, optional
         Integrated autocorrelation time of the draws for ``"wild"``, 1 for independent draws. By
         default estimated: the number of draws over ArviZ's effective sample size, chains taken
@@ -130,7 +143,8 @@ def ksd_test(
     xarray.Dataset
         With variables
 
-        - ``statistic``: the estimate of the squared discrepancy,
+        - ``statistic``: the estimate of the squared discrepancy; where several kernels were tested,
+          the largest of their estimates in standard deviations of its replicates,
         - ``p_value``: :math:`(1 + \#\{S^* \ge S\}) / (1 + m)`,
         - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
         - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
@@ -138,12 +152,19 @@ def ksd_test(
           draws from the model that would be as far from it (NaN likewise); by chance it may exceed
           the number of points, which means no more than as good as exact ones,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
-        - for each variable, under its own name and dims, what its coordinates add to the statistic
+        - ``member_statistic``, ``member_p_value`` and ``member_excess`` of each kernel, where
+          several were tested, over the dim ``member``,
+        - for each variable, under its own name and dims, what its coordinates add to the estimate
           (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
           belong to single elements, such as simplexes, show one number.
 
-        Settings and library versions are attributes. The dataset can be saved with ``to_netcdf``
-        and attached to inference data.
+        The attribute ``status`` is "passed", "rejected" or "cannot tell", the last with a
+        ``reason``: nothing was rejected, but chains disagree (R-hat above 1.1), are fewer than 20
+        autocorrelation times long, or a hundredth of the draws outweighs all others, so that wrong
+        draws might not have been rejected either. For draws, ``diagonal_share`` is what the
+        hundredth with the largest scores has of the discrepancy. Other settings and library
+        versions are attributes, too. The dataset can be saved with ``to_netcdf`` and attached to
+        inference data.
 
     Raises
     ------
@@ -162,6 +183,12 @@ def ksd_test(
     "linear"   mean of :math:`u(x_1, x_2), u(x_3, x_4), \dots`                   O(n)
     "block"    mean of "u" over consecutive blocks                               O(n^1.5)
     ========== ================================================================= =============
+
+    A few draws with huge scores, as where a scale is close to zero, can outweigh all others in the
+    statistic and in every replicate, and hide any error in them. The tilted kernel
+    :math:`w(x) k(x, x') w(x')` weighs draws down whose log density is far below that of most; the
+    kernel without a tilt sees what those draws do. Both are compared with the same replicates, and
+    the larger excess decides.
 
     The multinomial bootstrap draws counts :math:`c \sim \mathrm{Mult}(n; 1/n)` and forms
     :math:`\sum_{i \ne j} \frac{c_i - 1}{n} \frac{c_j - 1}{n} u(x_i, x_j)`.
@@ -186,7 +213,9 @@ def ksd_test(
     is_draws, held_out = holds_draws(data), posterior is not None
     how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=is_draws)
     chosen = _statistic(statistic, points_per_block, is_draws)
-    chosen_null = _null(null, autocorrelation_time, chosen, is_draws, held_out)
+    if null is None and chosen.takes_weights and is_draws and not held_out:
+        null = null_of_draws(data, autocorrelation_time)
+    chosen_null = _null(null, autocorrelation_time, chosen, held_out)
     alpha = check_alpha(alpha)
     n_replicates = optional_count(n_bootstrap, "n_bootstrap", 1) or REPLICATES
     if n_bootstrap is None and chosen_null.simulates and held_out:
@@ -236,14 +265,11 @@ def _null(
     null: str | Null | None,
     autocorrelation_time: float | None,
     statistic: Statistic,
-    is_draws: bool,
     held_out: bool,
 ) -> Null:
     """Return the null, whose option may be given in two ways."""
     if null is None and held_out:
         null = "parametric"
-    elif null is None and is_draws and statistic.takes_weights:
-        null = "wild"
     found = get_null(null, statistic)
     if autocorrelation_time is None:
         return found
@@ -252,6 +278,12 @@ def _null(
             f"`autocorrelation_time` belongs to `null` 'wild', but `null` is {found.name!r}."
         )
     return Wild(autocorrelation_time)
+
+
+def null_of_draws(data: Any, autocorrelation_time: float | None = None) -> str:
+    """Return the null for a sampler's draws, which draws of an approximation are not."""
+    known = drawn_independently(data) and autocorrelation_time is None
+    return "rademacher" if known else "wild"
 
 
 def run_prepared(
@@ -280,6 +312,10 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
     v = mean_diagonal = float("nan")
     if estimate.sums is not None:
         v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
+    status, reason = status_of_test(prepared.sample, plan, outcome)
+    settings |= {"status": status, "reason": reason}
+    if prepared.sample.are_draws and estimate.members:
+        settings["diagonal_share"] = estimate.members[0].diagonal_share
     dataset = xr.Dataset(
         {
             "statistic": ((), estimate.value),
@@ -292,7 +328,22 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
         attrs=attributes({"result": "ksd_test", **settings}),
     )
     dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
+    if len(estimate.members) > 1:
+        dataset = dataset.assign(_of_members(estimate.members))
     if estimate.coordinates.size:
         variables = prepared.target.variables
         dataset = dataset.merge(contributions(estimate.coordinates, variables))
     return dataset
+
+
+def _of_members(members: Sequence[MemberEstimate]) -> xr.Dataset:
+    """Return what each member of a panel came to."""
+    numbers = {
+        "statistic": [member.value for member in members],
+        "p_value": [monte_carlo_p_value(member.value, member.replicates) for member in members],
+        "excess": [member.excess for member in members],
+    }
+    return xr.Dataset(
+        {f"member_{name}": ("member", values) for name, values in numbers.items()},
+        coords={"member": [member.name for member in members]},
+    )

@@ -10,14 +10,14 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, run_prepared
+from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, null_of_draws, run_prepared
 from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.samples.containers import check_draws
-from pymc_ksd.stats.nulls import Wild
+from pymc_ksd.stats.nulls import get_null
 from pymc_ksd.stats.statistics import Request, VStatistic
 from pymc_ksd.stats.test import Plan
 
@@ -167,7 +167,8 @@ def diagnose_draws(
     target = target_of(model, None, None, compile_kwargs)
     prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
     effort = Effort(progressbar=progressbar, client=client)
-    plan = Plan(prepared.panel, VStatistic(), Wild(), REPLICATES, alpha, effort)
+    null = get_null(null_of_draws(data), VStatistic())
+    plan = Plan(prepared.panel, VStatistic(), null, REPLICATES, alpha, effort)
     test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)
     assert sums is not None  # all pairs were evaluated
     measured = Measured(prepared, sums)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,21 @@ from pymc_ksd.samples.data import checked_samples
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
+from pymc_ksd.stats.nulls import Wild
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
 from pymc_ksd.stein.custom_kernels import get_kernel
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.operator import SteinOperator
 from pymc_ksd.stein.points import Points, check_scale
-from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
+from pymc_ksd.stein.stein_kernel import OPERATORS, Member, SteinKernel
+from pymc_ksd.stein.tilt import TiltedLangevin, with_tilts
 
 #: Numbers that are simulated at a time.
 _SIMULATED_NUMBERS = 100_000
+#: Effective draws, in units of the dimension to the power of 3/2, from which draws are whitened.
+#: With fewer the noise of their covariance takes from the statistic what it is to find.
+_DRAWS_TO_WHITEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -45,23 +50,45 @@ class Comparing:
         The base kernel.
     bandwidth : str, float or array_like
         A rule or numbers.
-    scale : {None, "std", "cov"}
+    scale : {None, "std", "cov", "auto"}
         How points are scaled.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
+    tilted : bool, default False
+        Whether a tilted kernel is tested beside it, where log densities are known.
     """
 
     kernel: Kernel
     bandwidth: Any
     scale: str | None
     compile_kwargs: Mapping[str, Any] | None
+    tilted: bool = False
 
     def panel(
-        self, operator: SteinOperator, positions: np.ndarray, rng: np.random.Generator
+        self,
+        operator: SteinOperator,
+        positions: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        tilted: bool = False,
     ) -> Panel:
         """Return the Stein kernels for points, with bandwidths chosen for them."""
         stein = SteinKernel(operator, self.kernel, self.compile_kwargs)
-        return Panel.of_bandwidths(stein, choose_bandwidths(self.bandwidth, positions, rng))
+        panel = Panel.of_bandwidths(stein, choose_bandwidths(self.bandwidth, positions, rng))
+        if not tilted:
+            return panel
+        stein = replace(stein, operator=OPERATORS[TiltedLangevin.name])
+        others = (Member(f"{m.name}, tilted", stein, m.bandwidth) for m in panel.members)
+        return replace(panel, others=tuple(others))
+
+    def scaled_for(self, sample: Sample) -> Comparing:
+        """Return the same with a scale: whiten draws if there are enough to know how."""
+        if self.scale != "auto":
+            return self
+        (n, dim), time = sample.points.shape, sample.autocorrelation_time
+        # Of slow chains the test is too eager without whitening, and has no power anyway.
+        enough = n / time >= _DRAWS_TO_WHITEN * dim**1.5 or not Wild(time).has_power(sample)
+        return replace(self, scale="cov" if enough else "std")
 
 
 def comparing(
@@ -74,12 +101,14 @@ def comparing(
 ) -> Comparing:
     """Check how points are to be compared, and put defaults for data or draws in place."""
     base = get_kernel(kernel if kernel is not None else "imq" if draws else "rbf")
-    if scale == "auto":
-        scale = "cov" if draws else None
-    check_scale(scale)
+    if scale == "auto" and not draws:
+        scale = None
+    check_scale(None if isinstance(scale, str) and scale == "auto" else scale)
     check_bandwidth(base, bandwidth)
     rule = bandwidth_rule(bandwidth, draws=draws, scale=scale)
-    return Comparing(base, rule, scale, compile_kwargs)
+    # A kernel or a bandwidth that is named is tested alone.
+    tilted = draws and kernel is None and isinstance(bandwidth, str) and bandwidth == "auto"
+    return Comparing(base, rule, scale, compile_kwargs, tilted)
 
 
 def effort_of(block_size: int | None, progressbar: bool, client: Any) -> Effort:
@@ -208,17 +237,21 @@ def prepare(
     operator = OPERATORS[target.operator]
     points: Points | ScaledStream
     if may_stream and holds_draws(data) and is_large(target, data):
+        how = replace(how, scale="cov") if how.scale == "auto" else how
         sample: Any = DrawStream(target, data)
         points = scaled_stream(sample, how.scale, progressbar)
-        positions = points.sample
+        panel = how.panel(operator, points.sample, bandwidth_rng)
     else:
         sample = _read(target, data)
         if not (may_be_constant and operator.takes_constant_points):
             check_varies(sample.points, target)
+        how = how.scaled_for(sample)
         values = score_points(target, sample.points, progressbar)
         points = operator.scaled(sample.points, values, how.scale)
-        positions = points.positions
-    panel = how.panel(operator, positions, bandwidth_rng)
+        tilted = how.tilted and len(values) > 1
+        if tilted:
+            points = with_tilts(points, values[1])
+        panel = how.panel(operator, points.positions, bandwidth_rng, tilted=tilted)
     return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng)
 
 

@@ -57,6 +57,7 @@ class Score:
         name: str = "x",
         names: Sequence[str] | None = None,
         simulate: Callable[[int, np.random.Generator], np.ndarray] | None = None,
+        log_density: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> Score:
         """Wrap a gradient function that did not come from PyMC.
 
@@ -76,6 +77,10 @@ class Score:
         simulate : callable, optional
             Draws from the density, ``simulate(n, rng)`` of shape (n, dim), for the null
             ``"parametric"``.
+        log_density : callable, optional
+            Maps points of shape (n, dim) to the log density there, of shape (n,), up to a constant.
+            With it a test of draws can also weigh them, so that a few draws with huge scores hide
+            nothing.
 
         Returns
         -------
@@ -106,7 +111,7 @@ class Score:
                     f"`names` must be {dim} different names, one for each coordinate, got "
                     f"{list(names)!r}."
                 )
-        return cls(_callable_target(function, variables, simulate))
+        return cls(_callable_target(function, variables, simulate, log_density))
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Return the score at unconstrained points.
@@ -125,7 +130,7 @@ class Score:
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"`points` must have shape (n, {self.dim}), got {points.shape}.")
         values = self._target.values(points)
-        if len(values) != 1:
+        if self._target.operator != "langevin":
             raise ValueError(
                 f"The variable(s) {', '.join(self._target.names)} are discrete and have no "
                 "gradient."
@@ -167,17 +172,26 @@ def _callable_target(
     function: Callable[[np.ndarray], np.ndarray],
     variables: tuple[Variable, ...],
     simulate: Callable[[int, np.random.Generator], np.ndarray] | None,
+    log_density: Callable[[np.ndarray], np.ndarray] | None,
 ) -> Target:
     """Return the target of a gradient function without transforms."""
 
-    def values(points: np.ndarray) -> tuple[np.ndarray]:
+    def values(points: np.ndarray) -> tuple[np.ndarray, ...]:
         scores = np.asarray(function(points), dtype=np.float64)
         if scores.shape != points.shape:
             raise ValueError(
                 f"The score function must return an array of the points' shape {points.shape}, "
                 f"got {scores.shape}."
             )
-        return (scores,)
+        if log_density is None:
+            return (scores,)
+        log_densities = np.asarray(log_density(points), dtype=np.float64)
+        if log_densities.shape != points.shape[:1]:
+            raise ValueError(
+                f"`log_density` must return one number for each point, shape {points.shape[:1]}, "
+                f"got {log_densities.shape}."
+            )
+        return scores, log_densities
 
     def unconstrain(samples: Mapping[str, np.ndarray]) -> np.ndarray:
         arrays = [np.asarray(samples[v.name], dtype=np.float64) for v in variables]

@@ -90,7 +90,7 @@ class BlockFunctions:
 def _copies(stein: SteinKernel, wanted: Wanted | None, long: bool) -> Sequence[Any]:
     loops = machine_loops(stein) if long else None
     if loops is not None:
-        return [MachineBlock(loops, wanted)] * CORES
+        return [MachineBlock(loops, wanted, stein.operator.scores)] * CORES
     return stein.matrix() if wanted is None else stein.block(wanted)
 
 

@@ -24,6 +24,7 @@ _PRODUCT_ROWS = 128
 #: What stands for inputs and outputs that are not wanted.
 _NO_MATRIX, _NO_STACK = np.empty((0, 0)), np.empty((3, 0, 0))
 _NO_VECTOR, _NO_PAIRS = np.empty(0), np.empty((2, 0))
+_SIDES = ("row", "column")
 _NO_SMALL = np.empty((0, 0), dtype=np.float32)
 
 
@@ -54,6 +55,8 @@ class BlockInputs(NamedTuple):
         Which of the columns is the first row, where they are the same points, else -1.
     scale : float
         A factor for `small`.
+    row_tilts, column_tilts : ndarray of shape (n,) or (m,)
+        Weights of points that multiply u.
     """
 
     x: np.ndarray
@@ -75,6 +78,8 @@ class BlockInputs(NamedTuple):
     column_groups: np.ndarray = _NO_VECTOR
     position: int = -1
     scale: float = 1.0
+    row_tilts: np.ndarray = _NO_VECTOR
+    column_tilts: np.ndarray = _NO_VECTOR
 
 
 class BlockOutputs(NamedTuple):
@@ -111,10 +116,13 @@ class MachineBlock:
         The kernel's machine code, see :func:`pymc_ksd.engine.machine_code.machine_loops`.
     wanted : Wanted, optional
         What is wanted besides the sum of the block; None for the block itself and nothing else.
+    scores : {"scores", "tilted_scores"}
+        What the scores of points are called. Tilted ones come with weights.
     """
 
     loops: ModuleType
     wanted: Wanted | None
+    scores: str = "scores"
 
     def __call__(self, arrays: Mapping[str, Any], parameters: Sequence[float]) -> dict[str, Any]:
         """Reduce the block of rows and columns."""
@@ -155,21 +163,24 @@ class MachineBlock:
         self, arrays: Mapping[str, Any], wanted: Wanted, parameters: tuple[float, ...]
     ) -> BlockInputs:
         """Arrange what the loops read."""
-        x, s = arrays["row.positions"], arrays["row.scores"]
+        x, s, t = arrays["row.positions"], *(arrays[f"{a}.{self.scores}"] for a in _SIDES)
         more: dict[str, Any] = {}
+        if self.scores == "tilted_scores":
+            more |= {f"{side}_tilts": arrays[f"{side}.tilts"][:, 0] for side in _SIDES}
         if wanted.coordinates:
             mixing = arrays["mixing"]
-            y, t = _turned(arrays["column.positions"] @ mixing, arrays["column.standard_scores"])
+            turned = _turned(arrays["column.positions"] @ mixing, arrays["column.standard_scores"])
             more |= {"standard_x": x @ mixing, "standard_s": arrays["row.standard_scores"]}
-            more |= {"standard_y": y, "standard_t": t, "metric": (mixing**2).sum(axis=0)}
+            more |= dict(zip(("standard_y", "standard_t"), turned, strict=True))
+            more["metric"] = (mixing**2).sum(axis=0)
         if wanted.groups:
             more |= {"row_groups": arrays["row.groups"], "column_groups": arrays["column.groups"]}
         if wanted.weights or wanted.groups:
             same = arrays["row.numbers"][0] == arrays["column.numbers"][0]
             more["position"] = 0 if same else -1
         if wanted.weights:
-            more["scale"] = 1 / self._bound(s, arrays["column.scores"], parameters)
-        columns = _turned(arrays["column.positions"], arrays["column.scores"])
+            more["scale"] = 1 / self._bound(s, t, parameters)
+        columns = _turned(arrays["column.positions"], t)
         return BlockInputs(x, s, *columns, parameters, **more)
 
     def _bound(self, s: np.ndarray, t: np.ndarray, parameters: tuple[float, ...]) -> float:
@@ -194,6 +205,7 @@ def _rows_of(inputs: BlockInputs, rows: slice, direct: bool) -> BlockInputs:
         standard_x=inputs.standard_x[rows],
         standard_s=inputs.standard_s[rows],
         row_groups=inputs.row_groups[rows],
+        row_tilts=inputs.row_tilts[rows],
         position=rows.start if inputs.position >= 0 else -1,
     )
     if direct:

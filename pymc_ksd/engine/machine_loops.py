@@ -188,6 +188,9 @@ def reduce_block(inputs, outputs):
                 fill_detailed(inputs, squared, scores, u, value, first, second)
             else:
                 fill(inputs, squared, scores, u)
+        if inputs.row_tilts.shape[0]:
+            for j in range(m):
+                u[j] *= inputs.row_tilts[i] * inputs.column_tilts[j]
         part = 0.0
         for j in range(m):
             part += u[j]

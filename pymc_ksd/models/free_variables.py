@@ -43,8 +43,8 @@ from pymc_ksd.models.log_density import (
 )
 from pymc_ksd.models.target import Target, Variable
 
-#: Maps points to scores, see :class:`pymc_ksd.models.target.Target`.
-Gradient = Callable[[np.ndarray], tuple[np.ndarray]]
+#: Maps points to scores and log densities, see :class:`pymc_ksd.models.target.Target`.
+Gradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 #: Modules whose operations work on arrays of any number of dimensions with NumPy alone.
 _ARRAY_MODULES = (
     "pytensor.tensor.basic",
@@ -245,14 +245,14 @@ def _slow_elements(function: Any) -> int:
 
 
 def _in_chunks(function: Any, size: int) -> Gradient:
-    def gradient(points: np.ndarray) -> tuple[np.ndarray]:
-        scores = np.empty_like(points)
+    def gradient(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        scores, log_densities = np.empty_like(points), np.empty(len(points))
         with np.errstate(all="ignore"):
             for start in range(0, len(points), size):
                 chunk = slice(start, start + size)
-                logp, scores[chunk] = function(points[chunk])
-                scores[chunk][~np.isfinite(logp)] = np.nan
-        return (scores,)
+                log_densities[chunk], scores[chunk] = function(points[chunk])
+        scores[~np.isfinite(log_densities)] = np.nan
+        return scores, log_densities
 
     return gradient
 

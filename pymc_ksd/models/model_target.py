@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pymc as pm
 
 from pymc_ksd.compilation import compile_key, kept, one_at_a_time
+from pymc_ksd.models.data_lengths import data_behind, explained
 from pymc_ksd.models.free_variables import free_target
 from pymc_ksd.models.log_density import as_tuple, model_key
 from pymc_ksd.models.observed.fixed import fixed_target
+from pymc_ksd.models.refused import check_model
 from pymc_ksd.models.target import Target
 
 
@@ -39,21 +42,23 @@ def _build(
 ) -> Target:
     if not model.free_RVs and not model.observed_RVs:
         raise ValueError("`model` has no random variables, so there is nothing to test.")
-    if not model.free_RVs:
-        return fixed_target(model, names, sample_dims, compile_kwargs)
-    if sample_dims is not None:
+    if model.free_RVs and sample_dims is not None:
         raise ValueError(
             "`sample_dims` belongs to observed variables of a model without free variables; this "
             "model has free variables."
         )
-    return free_target(model, names, compile_kwargs)
+    if model.free_RVs:
+        target = free_target(model, names, compile_kwargs)
+    else:
+        target = fixed_target(model, names, sample_dims, compile_kwargs)
+    return replace(target, values=explained(target.values, data_behind(model)))
 
 
 def resolve_model(model: Any) -> pm.Model:
     """Return the model that was given, or the one whose context is active."""
     if model is None:
         try:
-            return pm.modelcontext(None)
+            model = pm.modelcontext(None)
         except TypeError as error:
             raise TypeError(
                 "`model` was not given and no model is on the context stack: pass a model or call "
@@ -61,4 +66,5 @@ def resolve_model(model: Any) -> pm.Model:
             ) from error
     if not isinstance(model, pm.Model):
         raise TypeError(f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}.")
+    check_model(model)
     return model

@@ -75,7 +75,8 @@ class Target:
         The Stein operator that goes with it, see :data:`pymc_ksd.stein.stein_kernel.OPERATORS`.
     values : callable
         Maps points of shape (n, d) to what that operator takes of them, arrays of the same shape:
-        scores, or the rates of steps up and down. They are not finite outside the support.
+        scores, or the rates of steps up and down. They are not finite outside the support. Scores
+        may be followed by log densities, of shape (n,), up to a constant.
     unconstrain : callable
         Maps samples, one array of shape (n, *shape) for each variable, to points.
     simulate : callable, optional

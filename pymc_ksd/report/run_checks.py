@@ -195,6 +195,8 @@ def _warnings_noted(found: _Found) -> Iterator[None]:
     """Take warnings about draws into the report, and hand others on."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # Observed variables that were left out stand among what is missing.
+        warnings.filterwarnings("ignore", "Not checked: ")
         yield
     for warning in caught:
         if issubclass(warning.category, DrawsWarning):
@@ -252,6 +254,10 @@ def _check_model(
         found.problems.append(error)
         found.unchecked = True
         found.untested.append(f"The model was not checked against its data: {error}")
+        return
+    for reason in str(found.check.attrs.get("left_out", "")).splitlines():
+        found.unchecked = True
+        found.untested.append(f"The model was not checked against {reason}")
 
 
 def _number_of_draws(posterior: xr.Dataset | None) -> int | None:

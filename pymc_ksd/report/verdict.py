@@ -16,6 +16,7 @@ from pymc_ksd.samples.containers import draws_group
 
 _MAY_EXPLAIN = "the model may explain its data"
 _UNCHECKED = "the model could not be checked against its data"
+_PARTLY_CHECKED = "the model could be checked against a part of its data only, and may explain it"
 _UNTOLD = "cannot tell whether the model explains its data"
 _MEND_FIRST = "Mend the sampling first, then look at the model again."
 
@@ -34,7 +35,8 @@ def all_findings(found: DrawsResults | None, check: xr.Dataset | None, data: Any
     if draws_group(data) is not None:
         findings += arviz_findings(data)
     if check is not None:
-        findings += explain(check).findings
+        # What was left out stands among what is missing.
+        findings += [one for one in explain(check).findings if one.status != "unknown"]
     return findings
 
 
@@ -54,8 +56,9 @@ def verdict(
 ) -> Finding:
     """Put everything into one sentence, and name the next step.
 
-    With `unchecked`, the model could not be checked against its data, though it should have been.
-    `worst` has the least favourable numbers of ArviZ, to stand beside an answer that is none.
+    With `unchecked`, the model could not be checked against its data, or against a part of them,
+    though it should have been. `worst` has the least favourable numbers of ArviZ, to be shown where
+    there is no answer.
     """
     misfit = _misfit(check)
     if test is None:
@@ -87,8 +90,9 @@ def _misfit(check: xr.Dataset | None) -> str:
 
 
 def _of_no_rejection(findings: Sequence[Finding], *, checked: bool, unchecked: bool) -> Finding:
+    how_far = _PARTLY_CHECKED if checked else _UNCHECKED
     if any(one.status in ("warning", "unknown") for one in findings):
-        rest = f"; {_UNCHECKED}" if unchecked else f"; {_MAY_EXPLAIN}" if checked else ""
+        rest = f"; {how_far}" if unchecked else f"; {_MAY_EXPLAIN}" if checked else ""
         return Finding(
             "warning",
             f"No test rejects, but there are warnings about the draws{rest}.",
@@ -97,7 +101,7 @@ def _of_no_rejection(findings: Sequence[Finding], *, checked: bool, unchecked: b
     if unchecked:
         return Finding(
             "unknown",
-            f"Nothing speaks against these draws; {_UNCHECKED}.",
+            f"Nothing speaks against these draws; {how_far}.",
             ("See below why, and check the model in another way.",),
         )
     rest = f" and {_MAY_EXPLAIN}" if checked else ""

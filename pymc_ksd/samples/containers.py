@@ -20,6 +20,12 @@ from pymc_ksd.samples.data import as_numbers, from_array, from_dataframe, from_d
 
 #: Name, values, and whether they are names of the model's data, of a user's covariates.
 Part = tuple[str, Any, bool]
+#: Groups in which pymc-extras keeps how an approximation was found.
+_APPROXIMATION_GROUPS = {"fit", "optimizer_result", "pathfinder", "lbfgs"}
+#: Statistics of a whole approximation, where no group of its own holds them.
+_APPROXIMATION_STATISTICS = {"pareto_k", "importance_sampling_method", "lbfgs_status_counts"}
+#: What PyMC writes beside draws of Markov chains, whatever sampler made them.
+_CHAIN_ATTRIBUTES = {"sampling_time", "tuning_steps"}
 
 
 @singledispatch
@@ -73,6 +79,32 @@ def draws_group(data: Any, group: str = "posterior") -> xr.Dataset | None:
     if "draw" in found.dims and "chain" not in found.dims:
         found = found.drop_vars("chain", errors="ignore").expand_dims("chain")
     return found
+
+
+def drawn_independently(data: Any) -> bool:
+    """Whether a container says that its draws come from an approximation, not from Markov chains.
+
+    Those of variational fits, Laplace approximations, Pathfinder and importance resampling are
+    independent of each other. Without positive evidence, as in a Dataset, draws are taken as those
+    of a Markov chain.
+    """
+    if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
+        return False
+    if isinstance(data, xr.DataTree) and "posterior" not in data.children:
+        return False
+    posterior, statistics = _group(data, "posterior"), _group(data, "sample_stats")
+    if posterior is None or _CHAIN_ATTRIBUTES & set(posterior.attrs):
+        return False
+    own = {} if statistics is None else statistics.data_vars
+    if any({"chain", "draw"} & set(array.dims) for array in own.values()):
+        return False
+    if any(_group(data, name) is not None for name in _APPROXIMATION_GROUPS):
+        return True
+    if own:
+        return bool(_APPROXIMATION_STATISTICS & set(own))
+    # A variational fit of PyMC itself leaves no trace but that there is none of a sampler.
+    is_pymc = posterior.attrs.get("inference_library") == "pymc"
+    return is_pymc and posterior.sizes.get("chain", 1) == 1
 
 
 @singledispatch

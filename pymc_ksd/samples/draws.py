@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
-from pymc_ksd.samples.containers import draws_group
+from pymc_ksd.samples.containers import drawn_independently, draws_group
 from pymc_ksd.samples.sample import Sample
 
 #: Chains shorter than this cannot tell how correlated their draws are.
@@ -75,7 +75,8 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
         )
     if n_draws * n_chains < 2 and not is_part:
         raise ValueError(f"`data` must have at least 2 draws, got {n_draws * n_chains}.")
-    return Sample(points.reshape(-1, dim), n_chains, own, are_draws=True)
+    independent = drawn_independently(data)
+    return Sample(points.reshape(-1, dim), n_chains, own, are_draws=True, independent=independent)
 
 
 def _unconstrained(target: Target, posterior: xr.Dataset, *, check: bool) -> np.ndarray:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import xarray as xr
+
+from pymc_ksd.samples.chains import autocorrelation_time_of, largest_rhat_of, rhat_by_chance
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,15 @@ class Sample:
         variable's own, elements in the model's order.
     are_draws : bool
         Whether a sampler made them, so that they may be correlated.
+    independent : bool
+        Whether draws are known to be independent all the same, as those of an approximation are.
     """
 
     points: np.ndarray
     n_chains: int = 1
     posterior: xr.Dataset = field(default_factory=xr.Dataset)
     are_draws: bool = False
+    independent: bool = False
 
     @property
     def n_points(self) -> int:
@@ -44,6 +50,23 @@ class Sample:
     def chains(self) -> np.ndarray:
         """The points as an array of shape (chain, draw, d)."""
         return self.points.reshape(self.n_draws, self.n_chains, -1).swapaxes(0, 1)
+
+    @cached_property
+    def autocorrelation_time(self) -> float:
+        """The autocorrelation time of draws, 1 where points are known to be independent."""
+        if self.independent or not self.are_draws:
+            return 1.0
+        return autocorrelation_time_of(self.chains)
+
+    @cached_property
+    def largest_rhat(self) -> float:
+        """The R-hat of the coordinate that has the largest."""
+        return largest_rhat_of(self.chains)
+
+    def chains_disagree(self, most_rhat: float) -> bool:
+        """Whether R-hat is above a bound, and above what chance makes of so few draws."""
+        bound = max(most_rhat, rhat_by_chance(self.chains))
+        return not self.independent and self.largest_rhat > bound
 
     @property
     def chain_numbers(self) -> np.ndarray:

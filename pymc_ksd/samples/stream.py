@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.models.target import Target
-from pymc_ksd.samples.containers import draws_group
+from pymc_ksd.samples.containers import drawn_independently, draws_group
 from pymc_ksd.samples.draws import read_draws
 
 #: Numbers from which on draws are not held in memory.
@@ -44,6 +44,7 @@ class DrawStream:
 
     def __init__(self, target: Target, data: Any) -> None:
         self.target = target
+        self.independent = drawn_independently(data)
         if isinstance(data, xr.DataArray) and len(target.variables) == 1:
             data = data.to_dataset(name=target.variables[0].name)
         names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}

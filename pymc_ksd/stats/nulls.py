@@ -15,7 +15,6 @@ from numpy.random import Generator
 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.options import positive_number
-from pymc_ksd.stats.autocorrelation import autocorrelation_time_of
 from pymc_ksd.stats.statistics import Estimate, Statistic
 
 #: Correlation time of wild multipliers in autocorrelation times of the draws.
@@ -65,8 +64,8 @@ class SampleShape(Protocol):
         """The number of draws of a chain."""
 
     @property
-    def chains(self) -> np.ndarray:
-        """The points as an array of shape (chain, draw, d)."""
+    def autocorrelation_time(self) -> float:
+        """The integrated autocorrelation time of draws, 1 for independent points."""
 
 
 class Null:
@@ -84,6 +83,10 @@ class Null:
     def serves(self, statistic: Statistic) -> bool:
         """Whether it is right for a statistic; one that draws weights, if that takes them."""
         return statistic.takes_weights
+
+    def has_power(self, shape: SampleShape) -> bool:
+        """Whether a sample of this shape could be rejected, however wrong it is."""
+        return True
 
     def fitted_to(self, shape: SampleShape) -> Null:
         """Return a null whose options are known, estimated from the sample if need be."""
@@ -209,7 +212,12 @@ class Wild(Null):
         """Return a null with the autocorrelation time of the draws, unless it was given."""
         if self.autocorrelation_time is not None:
             return self
-        return Wild(autocorrelation_time_of(shape.chains))
+        return Wild(shape.autocorrelation_time)
+
+    def has_power(self, shape: SampleShape) -> bool:
+        """Whether chains are long enough that the multipliers vary as slowly as they should."""
+        time = self.fitted_to(shape).autocorrelation_time
+        return _CORRELATION_TIMES * float(time or 1.0) < _LONGEST * shape.n_draws
 
     @property
     def options(self) -> dict[str, Any]:

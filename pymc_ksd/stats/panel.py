@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,32 +12,86 @@ from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
 @dataclass(frozen=True)
 class Panel:
-    """A named list of members, and how their numbers become one.
+    """A reference kernel, and others that are tested beside it.
 
     Attributes
     ----------
     members : tuple of Member
-        The Stein kernels. Now the same kernel with one or several bandwidths.
+        The reference: one kernel with one or several bandwidths, which are averaged.
+    others : tuple of Member
+        Stein kernels that see what the reference does not.
     """
 
     members: tuple[Member, ...]
+    others: tuple[Member, ...] = ()
 
     @classmethod
     def of_bandwidths(cls, stein: SteinKernel, bandwidths: Iterable[float]) -> Panel:
         """Return a kernel with each of several bandwidths."""
-        return cls(
-            tuple(Member(f"bandwidth {width:.4g}", stein, float(width)) for width in bandwidths)
-        )
+        name = type(stein.kernel).__name__.lower()
+        return cls(tuple(Member(name, stein, float(width)) for width in bandwidths))
 
     @property
     def bandwidths(self) -> np.ndarray:
-        """The members' bandwidths."""
+        """The bandwidths of the reference."""
         return np.array([member.bandwidth for member in self.members])
 
     def joined(self, values: np.ndarray) -> np.ndarray:
-        """Return one set of numbers out of the members' own, along the first axis: their mean.
+        """Return one set of numbers out of the reference's own, along the first axis: their mean.
 
         The mean of Stein kernels is the Stein kernel of the mean of base kernels.
         """
         mean: np.ndarray = np.mean(values, axis=0)
         return mean
+
+
+@dataclass(frozen=True)
+class MemberEstimate:
+    """What one member of a panel came to.
+
+    Attributes
+    ----------
+    name : str
+        The member.
+    value : float
+        Its estimate of the squared discrepancy.
+    replicates : ndarray of shape (m,)
+        The same for the weights of a null.
+    diagonal_share : float
+        What the hundredth part of all points that matters most has of all ``u(x, x)``.
+    """
+
+    name: str
+    value: float
+    replicates: np.ndarray = field(repr=False)
+    diagonal_share: float
+
+    @property
+    def excess(self) -> float:
+        """By how many standard deviations of the replicates the value exceeds their mean."""
+        return float(self._standard(self.value))
+
+    @property
+    def replicated_excess(self) -> np.ndarray:
+        """The same for the replicates."""
+        return np.asarray(self._standard(self.replicates))
+
+    def _standard(self, value: float | np.ndarray) -> float | np.ndarray:
+        spread = self.replicates.std()
+        return (value - self.replicates.mean()) / (spread if spread > 0 else 1.0)
+
+
+def share_of_few(diagonal: np.ndarray) -> float:
+    """Return what the hundredth part of all points with the largest numbers has of their sum."""
+    few = max(1, len(diagonal) // 100)
+    total = float(diagonal.sum())
+    return float(np.partition(diagonal, -few)[-few:].sum()) / total if total > 0 else 0.0
+
+
+def joined_excess(members: Sequence[MemberEstimate]) -> tuple[float, np.ndarray]:
+    """Return the largest excess of all members, and the same for every replicate.
+
+    All members saw the same weights, so that the replicates keep how they depend on each other.
+    """
+    replicates = np.max([member.replicated_excess for member in members], axis=0)
+    return max(member.excess for member in members), replicates

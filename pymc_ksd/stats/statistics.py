@@ -13,6 +13,7 @@ r"""Estimators of the squared discrepancy between points and a density.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from pymc_ksd.engine.pairs import PairSums, evaluate_all_pairs, evaluate_pairs, 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.engine.walk import PLAIN, Effort
 from pymc_ksd.options import optional_count
-from pymc_ksd.stats.panel import Panel
+from pymc_ksd.stats.panel import MemberEstimate, Panel, joined_excess, share_of_few
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Request:
     panel : Panel
         The Stein kernels.
     points : Points
-        The points, or a stream of them with the same methods.
+        The points, or a stream of them, which has only ``n_points`` and ``stretches``.
     effort : Effort
         How sums are computed.
     null : Null, optional
@@ -62,7 +63,7 @@ class Estimate:
     Attributes
     ----------
     value : float
-        The estimate of the squared discrepancy.
+        The estimate of the squared discrepancy; with several members their largest excess.
     error : float
         Its standard error under the null hypothesis, where the statistic knows it.
     replicates : ndarray of shape (m,)
@@ -70,7 +71,9 @@ class Estimate:
     coordinates : ndarray of shape (d,)
         What each coordinate adds, none if that is not known.
     sums : PairSums, optional
-        The sums over all pairs, where all were evaluated, joined over members.
+        The sums over all pairs of the reference, where all were evaluated.
+    members : tuple of MemberEstimate
+        What each member came to, where weights of a null were given.
     """
 
     value: float
@@ -78,6 +81,7 @@ class Estimate:
     replicates: np.ndarray = field(default_factory=lambda: np.empty(0))
     coordinates: np.ndarray = field(default_factory=lambda: np.empty(0))
     sums: PairSums | None = None
+    members: tuple[MemberEstimate, ...] = ()
 
 
 class Statistic:
@@ -113,27 +117,47 @@ class _Quadratic(Statistic):
 
     def estimate(self, request: Request) -> Estimate:
         """Walk all pairs once."""
-        members = evaluate_all_pairs(
-            request.panel.members,
-            request.points,
-            request.effort,
+        panel, points, effort = request.panel, request.points, request.effort
+        sums = evaluate_all_pairs(
+            panel.members,
+            points,
+            effort,
             weights=request.weights,
             coordinates=request.details,
             groups=request.groups,
-        )
-        sums = members.map(request.panel.joined)
-        n = len(sums.diagonal)
-        replicates = coordinates = np.empty(0)
-        if request.weights is not None and self.own_pairs:
-            replicates = (sums.quadratic + sums.quadratic_diagonal) / n**2
-        elif request.weights is not None:
-            replicates = sums.quadratic / request.null.pairs(n)
+        ).map(panel.joined)
+        coordinates = np.empty(0)
         if request.details:
             extra = 0.0 if self.own_pairs else sums.coordinates_diagonal
-            coordinates = (sums.coordinates - extra) / self._pairs(n)
+            coordinates = (sums.coordinates - extra) / self._pairs(len(sums.diagonal))
+        value = self.of_sums(sums)
+        if request.weights is None:
+            return Estimate(value, coordinates=coordinates, sums=sums)
+        members = [self._member(panel.members[0].name, sums, request)]
+        if panel.others:
+            others = evaluate_all_pairs(panel.others, points, effort, weights=request.weights)
+            for index, member in enumerate(panel.others):
+                own = others.map(itemgetter(index))
+                members.append(self._member(member.name, own, request))
+        replicates = members[0].replicates
+        if panel.others:
+            value, replicates = joined_excess(members)
         return Estimate(
-            self.of_sums(sums), replicates=replicates, coordinates=coordinates, sums=sums
+            value,
+            replicates=replicates,
+            coordinates=coordinates,
+            sums=sums,
+            members=tuple(members),
         )
+
+    def _member(self, name: str, sums: PairSums, request: Request) -> MemberEstimate:
+        """Return what one member came to, with its replicates."""
+        n = len(sums.diagonal)
+        if self.own_pairs:
+            replicates = (sums.quadratic + sums.quadratic_diagonal) / n**2
+        else:
+            replicates = sums.quadratic / request.null.pairs(n)
+        return MemberEstimate(name, self.of_sums(sums), replicates, share_of_few(sums.diagonal))
 
     def of_sums(self, sums: PairSums) -> float:
         """Return the statistic from sums over all pairs."""

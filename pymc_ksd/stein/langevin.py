@@ -33,8 +33,8 @@ from pymc_ksd.stein.points import Points, Scaling
 
 #: Shares below the central 68 %, below the median, and below the upper end of the 68 %.
 CENTRAL = (0.16, 0.5, 0.84)
-#: What is taken of every point, and for the terms of single coordinates.
-_OF_POINT, _OF_COORDINATE = ("positions", "scores"), ("positions", "standard_scores")
+#: What is taken of every point for the terms of single coordinates.
+_OF_COORDINATE = ("positions", "standard_scores")
 
 
 class Langevin(SteinOperator):
@@ -42,7 +42,13 @@ class Langevin(SteinOperator):
 
     name = "langevin"
     has_machine_code = True
+    #: What the scores of points are called.
+    scores = "scores"
     problem = "have no finite score, so they may lie outside the support of"
+
+    def unusable(self, values: Values) -> np.ndarray:
+        """Tell at which points and coordinates the score is not finite."""
+        return ~np.isfinite(values[0])
 
     def scaled(self, points: np.ndarray, values: Values, scale: str | None) -> Points:
         """Centre points and scale them and their scores."""
@@ -75,7 +81,7 @@ class Langevin(SteinOperator):
 
     def pairs(self, graph: Graph) -> Tensor:
         """Return u of n pairs, a row and a column each, shape (n,)."""
-        (x, s), (y, t) = graph.rows(*_OF_POINT), graph.columns(*_OF_POINT)
+        (x, s), (y, t) = self._sides(graph)
         if not graph.kernel.radial:
             return _general_stein(_general_derivatives(graph, x, y), s, t)
         difference = x - y
@@ -86,7 +92,7 @@ class Langevin(SteinOperator):
 
     def block(self, graph: Graph) -> Tensor:
         """Return u of all pairs of rows and columns, shape (rows, columns)."""
-        (x, s), (y, t) = graph.rows(*_OF_POINT), graph.columns(*_OF_POINT)
+        (x, s), (y, t) = self._sides(graph)
         if not graph.kernel.radial:
             general = _general_derivatives(graph, x[:, None, :], y[None, :, :])
             return _general_stein(general, s[:, None, :], t[None, :, :])
@@ -136,10 +142,14 @@ class Langevin(SteinOperator):
 
     def witness(self, graph: Graph) -> Tensor:
         r"""Return the sum over rows of :math:`w (s\, k(x, y) + \nabla_x k(x, y))` at places y."""
-        (x, s), places = graph.rows(*_OF_POINT), graph.matrix("places")
+        (x, s), places = graph.rows("positions", self.scores), graph.matrix("places")
         value, gradient, *_ = _general_derivatives(graph, x[:, None, :], places[None, :, :])
         terms = s[:, None, :] * value[:, :, None] + gradient
         return pt.sum(graph.matrix("weights")[:, :, None] * terms, axis=0)
+
+    def _sides(self, graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
+        names = ("positions", self.scores)
+        return graph.rows(*names), graph.columns(*names)
 
 
 def _squared_distances(x: Tensor, y: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ import pytensor.tensor as pt
 from pymc_ksd.stein.kernels import Derivatives, Kernel, Tensor
 from pymc_ksd.stein.points import Points, Scaling
 
-#: What a density says of n points: scores, or rates of steps up and down, of shape (n, d) each.
+#: What a density says of n points, of shape (n, d): scores, or rates of steps up and down. Log
+#: densities, of shape (n,), may follow scores.
 Values = Sequence[np.ndarray]
 
 
@@ -71,6 +72,8 @@ class SteinOperator:
     name: str = ""
     #: Whether there is machine code for radial kernels, see :mod:`pymc_ksd.engine.machine_code`.
     has_machine_code: bool = False
+    #: What the scores of points are called, where it takes scores.
+    scores: str = ""
     #: Whether points that are all the same can be tested, by nulls that simulate others.
     takes_constant_points: bool = False
     #: What is wrong with points at which its terms are not finite; a variable's name follows.

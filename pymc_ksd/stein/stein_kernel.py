@@ -21,10 +21,11 @@ from pymc_ksd.stein.birth_death import BirthDeath
 from pymc_ksd.stein.kernels import Kernel, Tensor
 from pymc_ksd.stein.langevin import Langevin
 from pymc_ksd.stein.operator import Graph, SteinOperator
+from pymc_ksd.stein.tilt import TiltedLangevin
 
 #: The Stein operators that there are, by the names that densities give.
 OPERATORS: dict[str, SteinOperator] = {
-    operator.name: operator for operator in (Langevin(), BirthDeath())
+    operator.name: operator for operator in (Langevin(), TiltedLangevin(), BirthDeath())
 }
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -512,6 +512,22 @@ def gaussian_process():
     gp.marginal_likelihood("y", np.linspace(0, 1, 6)[:, None], np.zeros(6), sigma=1.0)
 
 
+def random_walk():
+    pm.GaussianRandomWalk("y", 0, 1, init_dist=pm.Normal.dist(), observed=np.zeros(20))
+
+
+def vector_of_counts():
+    pm.Multinomial("y", 9, np.ones(3) / 3, observed=[2, 3, 4])
+
+
+def one_number_in_a_vector():
+    pm.Normal("y", 0, 1, observed=[1.0])
+
+
+def one_row():
+    pm.Normal("y", 0, 1, observed=np.zeros((1, 5)))
+
+
 def one_number():
     pm.Normal("y", 0, 1, observed=1.0)
 
@@ -534,10 +550,14 @@ def simulator():
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (single_path, "one path or vector is not a sample"),
-        (single_vector, "one path or vector is not a sample"),
-        (gaussian_process, "one path or vector is not a sample"),
-        (one_number, "one number is not a sample"),
+        (single_path, r"'y' is a single path, of shape \(20,\).*one-step distributions"),
+        (random_walk, r"'y' is a single path, of shape \(20,\).*one-step distributions"),
+        (single_vector, r"^(?!.*(path|time series)).*'y' is a single vector.*MvNormal"),
+        (gaussian_process, r"^(?!.*(path|time series)).*'y' is a single vector.*marginal GP"),
+        (vector_of_counts, r"^(?!.*(path|time series|GP)).*single vector of counts.*Categorical"),
+        (one_number, r"^(?!.*(path|time series|vector)).*'y' is a single number"),
+        (one_number_in_a_vector, r"^(?!.*(path|time series)).*'y' is a single number"),
+        (one_row, r"^(?!.*(path|time series)).*single observation, of shape \(1, 5\).*sample_dims"),
         (censored, r"censored.*pm.Truncated"),
         (hurdle, r"positive probability on single values.*continuous part alone"),
         (simulator, "Simulator"),

@@ -167,8 +167,8 @@ def test_words_scale_with_the_evidence(monkeypatch):
 def test_few_draws_that_decide_are_in_the_report(monkeypatch):
     changed(monkeypatch, diagonal_share=0.9)
     report = ksd_report(*regression(), predictive=False)
-    assert report.verdict.status == "warning"
-    assert "1 % of them hold 90% of what it weighs" in str(report)
+    assert report.verdict.status == "passed"  # by the tilted kernel, too
+    assert "1 % of the draws hold 90% of the statistic without a tilt" in str(report)
     assert report.to_dict()["sampler"]["diagonal_share"] == 0.9
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.signal import lfilter
 
 from pymc_ksd import Wild
+from pymc_ksd.samples.chains import autocorrelation_time_of as time_of
 from pymc_ksd.samples.sample import Sample
-from pymc_ksd.stats.autocorrelation import autocorrelation_time_of as time_of
 
 
 def wild_weights(n_chains, n_draws, n_replicates, time, rng):

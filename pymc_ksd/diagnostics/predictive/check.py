@@ -8,7 +8,8 @@ The discrepancy :math:`T(y, \theta_s)` is a U-statistic of the Stein kernel of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from pymc_ksd.diagnostics.predictive.comparisons import find_comparisons
 from pymc_ksd.diagnostics.predictive.discrepancies import Fitted, check_variable
 from pymc_ksd.diagnostics.prepare import Comparing, check_circular, effort_of
 from pymc_ksd.diagnostics.results import attributes, conclusion, contribution_name
+from pymc_ksd.diagnostics.status import status_of_check
+from pymc_ksd.models.data_lengths import data_behind, explain_lengths
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
@@ -115,13 +118,18 @@ def ksd_ppc(
           ``witness_band`` and ``covariate_witness_band`` of replicated data, see
           :func:`plot_ksd_witness`.
 
-        With several observed variables all but the contributions have a dim ``variable``.
+        With several observed variables all but the contributions have a dim ``variable``. The
+        attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
+        there are fewer draws than the level needs, and otherwise "passed". The
+        attribute ``left_out`` has a line for every observed variable that cannot be checked, with
+        the reason; it is missing if there is none.
 
     Raises
     ------
     ValueError, TypeError
-        If an observed variable is a single path or vector, is censored or otherwise without a
-        score, if draws are missing or do not belong to the model, or if an option is unknown.
+        If no observed variable, or not every one in `var_names`, can be checked: it is a single
+        path or vector, censored or otherwise without a score. If draws are missing or do not belong
+        to the model, or if an option is unknown.
 
     Notes
     -----
@@ -158,15 +166,50 @@ def ksd_ppc(
     # Every variable is checked with the same draws.
     draws_seed = int(rng.integers(2**32))
     checks: list[xr.Dataset] = []
+    failures: dict[str, ValueError] = {}
     for rv in observed_variables(model, var_names):
-        density = fitted_density(model, rv, sample_dims, compile_kwargs)
-        check_circular(density.circular, base_kernel)
+        name, behind = str(rv.name), data_behind(model, [rv])
+        with _noted(failures, name), explain_lengths(behind):
+            density = fitted_density(model, rv, sample_dims, compile_kwargs)
+            check_circular(density.circular, base_kernel)
+        if name in failures:
+            continue
         draws_rng = np.random.default_rng(draws_seed)
         given = given_values(model, density.given, data, num_draws, draws_rng)
         _check_number(given, alpha, warn=not checks)
-        fitted = Fitted(density, given, find_comparisons(model, density, given, covariates))
-        checks.append(check_variable(fitted, how, effort, rng))
-    return _together(checks, {"kernel": base_kernel, "alpha": alpha, "seed": seed})
+        with explain_lengths(behind):
+            comparisons = find_comparisons(model, density, given, covariates)
+        with _noted(failures, name), explain_lengths(behind):
+            checks.append(check_variable(Fitted(density, given, comparisons), how, effort, rng))
+    left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
+    settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
+    return _together(checks, settings)
+
+
+@contextmanager
+def _noted(failures: dict[str, ValueError], name: str) -> Iterator[None]:
+    """Note why a variable cannot be checked, so that others still can be."""
+    try:
+        yield
+    except ValueError as error:
+        failures[name] = error
+
+
+def _left_out(
+    failures: Mapping[str, ValueError], *, has_checks: bool, is_asked_for: bool
+) -> list[str]:
+    """Say which variables are left out and why; an error if none is left, or all were asked for."""
+    reasons = [f"{name}: {error}" for name, error in failures.items()]
+    if len(failures) > 1 and not has_checks:
+        raise ValueError(
+            f"None of the observed variables can be checked. {' '.join(reasons)}"
+        ) from next(iter(failures.values()))
+    if failures and (is_asked_for or not has_checks):
+        raise next(iter(failures.values()))
+    if failures:
+        names = ", ".join(map(repr, failures))
+        warn_user(f"Not checked: {names}. {' '.join(reasons)}", UserWarning)
+    return reasons
 
 
 def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
@@ -184,8 +227,12 @@ def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
 def _together(checks: Sequence[xr.Dataset], options: Mapping[str, Any]) -> xr.Dataset:
     """Return the result for all observed variables, with conclusions and settings."""
     names = [check.attrs["variable"] for check in checks]
+    p_values = [float(check["p_value"]) for check in checks]
+    status, reason = status_of_check(p_values, options["alpha"], len(checks[0]["sample"]))
     settings = {
         "result": "ksd_ppc",
+        "status": status,
+        "reason": reason,
         "target": "fitted",
         "kernel": options["kernel"],
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
@@ -197,6 +244,9 @@ def _together(checks: Sequence[xr.Dataset], options: Mapping[str, Any]) -> xr.Da
         conclusion(check.assign_coords(variable=name).assign_attrs(settings))
         for check, name in zip(checks, names, strict=True)
     ]
+    if options["left_out"]:
+        settings["left_out"] = "\n".join(options["left_out"])
+        told += [f"Not checked: {reason}" for reason in options["left_out"]]
     attrs = attributes({"conclusion": " ".join(told), **settings})
     return _joined(checks, names).assign_attrs(attrs)
 

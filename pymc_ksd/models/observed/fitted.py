@@ -160,6 +160,8 @@ def _build(
     check_observed_logp(whole)
     sample_dims = _own_sample_dims(model, name, sample_dims)
     (shape,) = evaluate_shapes([whole])
+    if not common_coordinates:
+        _check_lengths(name, observed.shape, shape)
     length = pt.lscalar("length")
     counts = observed if common_coordinates else None
     layout = find_layout(
@@ -237,14 +239,20 @@ def _compile_data(
 
     def data() -> np.ndarray:
         array = np.asarray(values())
-        if array.shape != shape:
-            raise ValueError(
-                f"The model has {array.shape[0]} observations of {layout.name!r}, but its "
-                f"parameters are for {shape[0]}: set observations and inputs to the same length."
-            )
+        _check_lengths(layout.name, array.shape, shape)
         return layout.to_points(array)
 
     return data
+
+
+def _check_lengths(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Refuse observations of another shape than their parameters."""
+    if given != shape:
+        raise ValueError(
+            f"The model has observations of {name!r} of shape {given}, but its parameters are for "
+            f"{shape}: set observations and inputs to the same length with pm.set_data, to those "
+            "that the model was fitted to if inputs were set for predictions since."
+        )
 
 
 def _own_sample_dims(

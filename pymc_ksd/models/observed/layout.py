@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.transforms import _default_transform
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.utils import MissingInputError
+from pytensor.tensor.random.basic import MultinomialRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
@@ -27,6 +29,9 @@ from pymc_ksd.models.log_density import (
     labels_along,
 )
 from pymc_ksd.models.target import Variable
+
+#: Distributions whose observation is a path in time, by the names of their operations.
+_PATHS = ("AutoRegressiveRV", "RandomWalkRV", "GARCH11RV", "EulerMaruyamaRV")
 
 
 @dataclass(frozen=True)
@@ -128,13 +133,7 @@ def find_layout(
         axes, is_single = _sample_axes(model, name, n_batch, sample_dims), False
     lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
     if several and np.prod(lengths) <= 1:
-        kind = "path or vector" if rv.ndim else "number"
-        raise ValueError(
-            f"The observed variable {name!r} is a single observation, of shape {shape}: one {kind} "
-            "is not a sample, and a distribution cannot be told from it. Write a time series by "
-            "its one-step distributions, each given the values before it, give several series a "
-            "dim of their own, or check summaries of the path by other means."
-        )
+        raise ValueError(f"The observed variable {name!r} is {one_observation(rv, shape)}")
 
     # The variables this one depends on get the symbolic number of observations too.
     (free,) = graph_replace([rv], resized, strict=False) if resized else (rv,)
@@ -157,6 +156,41 @@ def find_layout(
         transform = _default_transform(free.owner.op, free)
         check_unconstrained(free, transform, "observed")
     return Layout(name, free, transform, axes, lengths, rv if is_single else None)
+
+
+def one_observation(rv: TensorVariable, shape: tuple[int, ...]) -> str:
+    """Say what a single observation is, why it cannot be checked, and what can be done."""
+    op = rv.owner.op
+    if int(np.prod(shape)) == 1:
+        return (
+            "a single number: a distribution cannot be told from one number. Check a model with "
+            "several observations, or compare the number with posterior predictive draws."
+        )
+    if op.ndim_supp == 0:
+        return (
+            f"a single observation, of shape {shape}, because its first axis counts observations. "
+            "Name the dims that count them with `sample_dims`, or give the variable one axis."
+        )
+    if isinstance(op, MultinomialRV | DirichletMultinomialRV):
+        return (
+            f"a single vector of counts, of shape {shape}: all counts together are one observation "
+            "of a Multinomial or DirichletMultinomial, which is not a sample. Write it for the "
+            "items that were counted (Categorical), or as several vectors of counts, with a row "
+            "for each."
+        )
+    if type(op).__name__ in _PATHS:
+        return (
+            f"a single path, of shape {shape}: all values of a time series are one observation, "
+            "which is not a sample. Write it by its one-step distributions, each given the values "
+            "before it, or give several series a dim of their own."
+        )
+    return (
+        f"a single vector, of shape {shape}: its elements depend on each other, so that all of "
+        "them are one observation, which is not a sample. This is how a marginal GP or an MvNormal "
+        "sees its data. Write the dependence as a variable of its own (a latent GP, a random "
+        "effect), with an independent error for each element, or give several vectors a dim of "
+        "their own."
+    )
 
 
 def _sample_axes(

@@ -1,4 +1,4 @@
-"""How slowly chains move: the integrated autocorrelation time of the least favourable function."""
+"""How slowly chains move, and how far they disagree: of the least favourable function of draws."""
 
 from __future__ import annotations
 
@@ -40,3 +40,32 @@ def autocorrelation_time_of(chains: np.ndarray) -> float:
     total = n * n_chains
     times = np.where(np.isfinite(sizes) & (sizes > 0), total / np.maximum(sizes, 1e-300), n)
     return float(np.clip(times.max(), 1.0, n))
+
+
+def largest_rhat_of(chains: np.ndarray) -> float:
+    """Return ArviZ's rank-normalised split R-hat of the coordinate that has the largest.
+
+    It is infinite where chains stand still, each in a place of its own, and NaN for chains of fewer
+    than 4 draws.
+    """
+    from arviz_stats.base import array_stats
+
+    if chains.shape[1] < 4:
+        return float("nan")
+    if (np.ptp(chains, axis=1) == 0).all(axis=0).any():
+        return float("inf")
+    with np.errstate(all="ignore"):
+        values = [array_stats.rhat(values) for values in np.moveaxis(chains, -1, 0)]
+    return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")
+
+
+def rhat_by_chance(chains: np.ndarray) -> float:
+    """Return the largest R-hat that independent draws of this number exceed once in 1,000 times.
+
+    Means of half chains have a spread of their own, which R-hat takes for disagreement.
+    """
+    from scipy.special import chdtri  # slow to import
+
+    n_chains, n_draws, dim = chains.shape
+    parts, length = 2 * n_chains, max(n_draws // 2, 1)
+    return float(np.sqrt(1 + chdtri(parts - 1, 0.001 / dim) / (parts - 1) / length))

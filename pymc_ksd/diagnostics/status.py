@@ -1,0 +1,72 @@
+"""Whether a test can tell: passed, rejected, or cannot tell, and why.
+
+A rejection stands whatever the draws look like, because the level of the test holds. That nothing
+was rejected says something only where wrong draws would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_ksd.samples.sample import Sample
+from pymc_ksd.stats.nulls import fewest_replicates
+from pymc_ksd.stats.test import Outcome, Plan
+
+#: R-hat from which chains are no sample of one distribution.
+_MOST_RHAT = 1.1
+#: The part of a statistic's diagonal that a hundredth of the draws may hold.
+_MOST_OF_DIAGONAL = 0.5
+
+
+def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]:
+    """Return "passed", "rejected" or "cannot tell", and the reason for the last."""
+    if outcome.p_value <= plan.alpha:
+        return "rejected", ""
+    reason = _too_few_replicates(plan, outcome) or _doubt_about_draws(sample, plan, outcome)
+    return ("cannot tell", reason) if reason else ("passed", "")
+
+
+def status_of_check(p_values: Sequence[float], alpha: float, n_draws: int) -> tuple[str, str]:
+    """Return the same of a predictive check of one or several observed variables."""
+    if min(p_values) <= alpha:
+        return "rejected", ""
+    if n_draws >= fewest_replicates(alpha):
+        return "passed", ""
+    return "cannot tell", (
+        f"With {n_draws} draws no model can be rejected at level {alpha:g}: at least "
+        f"{fewest_replicates(alpha):,} are needed."
+    )
+
+
+def _too_few_replicates(plan: Plan, outcome: Outcome) -> str:
+    if np.isfinite(outcome.critical_value):
+        return ""
+    return (
+        f"With {plan.n_replicates} replicates nothing can be rejected at level {plan.alpha:g}: at "
+        f"least {fewest_replicates(plan.alpha)} are needed."
+    )
+
+
+def _doubt_about_draws(sample: Any, plan: Plan, outcome: Outcome) -> str:
+    """Say why wrong draws like these might not be rejected, or nothing."""
+    if not isinstance(sample, Sample) or not sample.are_draws:
+        return ""
+    if sample.chains_disagree(_MOST_RHAT):
+        rhat = "is infinite" if np.isinf(sample.largest_rhat) else f"{sample.largest_rhat:.3g}"
+        return f"The chains disagree (R-hat {rhat}): they are no sample of one distribution yet."
+    if not plan.null.has_power(sample):
+        return (
+            f"The chains move slowly: each is {sample.n_draws / sample.autocorrelation_time:.0f} "
+            "autocorrelation times long, and with fewer than 20 wrong draws are hardly ever "
+            "rejected."
+        )
+    shares = [member.diagonal_share for member in outcome.estimate.members]
+    if shares and min(shares) > _MOST_OF_DIAGONAL:
+        return (
+            f"1 % of the draws hold {min(shares):.0%} of the statistic, so that errors in all the "
+            "others would not be seen."
+        )
+    return ""

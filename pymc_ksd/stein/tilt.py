@@ -1,0 +1,59 @@
+r"""Tilted Stein kernels: no few points outweigh all others.
+
+A base kernel multiplied on both sides by a weight, :math:`w(x)\, k(x, x')\, w(x')`, has the Stein
+kernel :math:`w(x)\, w(x')\, u(x, x')` with the score :math:`s + \nabla \log w` in place of
+:math:`s`, so its mean is zero under the same density. With a weight that falls with the log
+density,
+
+.. math::
+
+    w = \frac{1}{1 + e^{-(\log q - c) / t}}, \qquad
+    s + \nabla \log w = s \left(1 + \frac{1 - w}{t}\right),
+
+points where the score is huge, such as those of a scale close to zero, count for little, and
+nothing is needed but log density and score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_ksd.stein.kernels import Tensor
+from pymc_ksd.stein.langevin import Langevin
+from pymc_ksd.stein.operator import Graph
+from pymc_ksd.stein.points import Points
+
+#: The centre lies below the tenth percentile of log densities, by so many times the way from there
+#: to their median, which is the width, unless that is less than the second number.
+_BELOW, _LEAST_WIDTH = 2.0, 0.5
+
+
+class TiltedLangevin(Langevin):
+    """The Langevin operator with a weight for every point."""
+
+    name = "tilted langevin"
+    scores = "tilted_scores"
+
+    def pairs(self, graph: Graph) -> Tensor:
+        """Return u of n pairs, a row and a column each, shape (n,)."""
+        (v,), (w,) = graph.rows("tilts"), graph.columns("tilts")
+        return v[:, 0] * w[:, 0] * super().pairs(graph)
+
+    def block(self, graph: Graph) -> Tensor:
+        """Return u of all pairs of rows and columns, shape (rows, columns)."""
+        (v,), (w,) = graph.rows("tilts"), graph.columns("tilts")
+        return pt.dot(v, w.T) * super().block(graph)
+
+
+def with_tilts(points: Points, log_densities: np.ndarray) -> Points:
+    """Return points with the terms of :class:`TiltedLangevin`, from their log densities."""
+    low, middle = np.quantile(log_densities, (0.1, 0.5))
+    width = max(middle - low, _LEAST_WIDTH)
+    distance = np.clip((log_densities - low) / width + _BELOW, -700, 700)
+    tilts = 1 / (1 + np.exp(-distance))
+    factors = 1 + (1 - tilts) / width
+    terms = {"tilted_scores": points.terms["scores"] * factors[:, None], "tilts": tilts[:, None]}
+    return replace(points, terms={**points.terms, **terms})
