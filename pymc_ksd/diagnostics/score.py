@@ -3,6 +3,7 @@ r"""The score :math:`s(x) = \nabla_x \log q(x)` of a PyMC model, or of any gradi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import pymc as pm
 
 from pymc_ksd.compilation import one_at_a_time
 from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.model_target import model_target, resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.models.observed.predictive import predictive_target
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
+from pymc_ksd.samples.belonging import model_draws
 from pymc_ksd.samples.containers import holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
 from pymc_ksd.samples.draws import DrawsWarning
@@ -233,7 +236,7 @@ def compile_score(
 
     Parameters
     ----------
-    model : pm.Model, optional
+    model : pm.Model or bambi.Model, optional
         The model; by default the one whose context is active.
     var_names : str or sequence of str, optional
         Restrict the density to some variables. Only possible where the marginal density is known:
@@ -268,7 +271,7 @@ def compile_score(
     >>> score(points).ravel()
     array([ 0., -1., -3.])
     """
-    return Score(model_target(resolve_model(model), var_names, sample_dims, compile_kwargs))
+    return Score(target_of(model, var_names, sample_dims, compile_kwargs))
 
 
 def target_of(
@@ -279,7 +282,8 @@ def target_of(
 ) -> Target:
     """Return the target of a model, or of the compiled score that was given in its place."""
     if not isinstance(model, Score):
-        return model_target(resolve_model(model), var_names, sample_dims, compile_kwargs)
+        target = model_target(resolve_model(model), var_names, sample_dims, compile_kwargs)
+        return replace(target, bambi=bambi_parameters(model))
     if var_names is not None or sample_dims is not None:
         raise ValueError(
             "`var_names` and `sample_dims` are fixed in a compiled Score: give them to "
@@ -305,6 +309,7 @@ def predictive(
             "`data` must be new observations when `posterior` is given. To check the model on the "
             "data it was fitted to, use ksd_ppc."
         )
+    posterior = model_draws(posterior, bambi_parameters(model))
     model = resolve_model(model)
     rvs = observed_variables(model, var_names)
     if len(rvs) > 1:

@@ -9,6 +9,8 @@ from typing import Any
 import pymc as pm
 
 from pymc_ksd.compilation import compile_key, kept, one_at_a_time
+from pymc_ksd.models.bambi_models import is_bambi, pymc_model
+from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explained
 from pymc_ksd.models.free_variables import free_target
 from pymc_ksd.models.log_density import as_tuple, model_key
@@ -51,11 +53,19 @@ def _build(
         target = free_target(model, names, compile_kwargs)
     else:
         target = fixed_target(model, names, sample_dims, compile_kwargs)
-    return replace(target, values=explained(target.values, data_behind(model)))
+    return replace(
+        target,
+        values=explained(target.values, data_behind(model)),
+        belonging=belonging(model) if model.free_RVs else None,
+    )
 
 
 def resolve_model(model: Any) -> pm.Model:
-    """Return the model that was given, or the one whose context is active."""
+    """Return the model that was given, or the one whose context is active.
+
+    Of a Bambi model it is the PyMC model that Bambi has written. Models whose log density is not
+    that of a posterior are refused.
+    """
     if model is None:
         try:
             model = pm.modelcontext(None)
@@ -64,7 +74,12 @@ def resolve_model(model: Any) -> pm.Model:
                 "`model` was not given and no model is on the context stack: pass a model or call "
                 "inside `with model:`."
             ) from error
+    if is_bambi(model):
+        model = pymc_model(model)
     if not isinstance(model, pm.Model):
-        raise TypeError(f"`model` must be a pm.Model, a Score or None, got {type(model).__name__}.")
+        raise TypeError(
+            "`model` must be a pm.Model, a bambi.Model, a Score or None, got "
+            f"{type(model).__name__}."
+        )
     check_model(model)
     return model

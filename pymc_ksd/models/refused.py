@@ -50,7 +50,8 @@ def _with(model: pm.Model, is_refused: Any) -> str:
     """Return the names of the variables that such operations are a part of."""
     parts = {rv: [rv, model.rvs_to_values[rv]] for rv in model.basic_RVs}
     parts |= {potential: [potential] for potential in model.potentials}
-    if not any(map(is_refused, _operations([graph for own in parts.values() for graph in own]))):
+    everything = [graph for graphs in parts.values() for graph in graphs]
+    if not any(map(is_refused, _operations(everything))):
         return ""
     found = [
         variable

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from pymc_ksd.models.bambi_models import BambiParameters
+    from pymc_ksd.models.belonging import Belonging
 
 
 def first_line(error: Exception) -> str:
@@ -92,6 +96,10 @@ class Target:
     pointwise : bool
         Whether what is said of a point is known to be the same in whatever row it stands. It is not
         where every observation has inputs of its own.
+    belonging : Belonging, optional
+        What tells whether stored draws belong to the model.
+    bambi : BambiParameters, optional
+        How draws differ from the variables, where Bambi has made both.
     """
 
     variables: tuple[Variable, ...]
@@ -104,6 +112,8 @@ class Target:
     circular: tuple[str, ...] = ()
     kind: str = "callable"
     pointwise: bool = False
+    belonging: Belonging | None = None
+    bambi: BambiParameters | None = None
 
     @property
     def names(self) -> list[str]:

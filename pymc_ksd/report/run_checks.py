@@ -53,7 +53,7 @@ def ksd_report(
 
     Parameters
     ----------
-    model : pm.Model, optional
+    model : pm.Model or bambi.Model, optional
         The model, by default the one whose context is active.
     data : DataTree, InferenceData or Dataset
         A sampler's draws of the posterior.
@@ -116,7 +116,7 @@ def ksd_report(
     least = max(2, fewest_replicates(alpha))
     num_draws = max(200, least) if num_draws is None else num_draws
     num_draws = check_count(num_draws, "num_draws", least)
-    model = resolve_model(model)
+    pymc_model = resolve_model(model)
     check_draws(data, "data")
     names = _checked_names(var_names, data)
     if random_seed is None:
@@ -131,13 +131,13 @@ def ksd_report(
     found = _Found()
     with _warnings_noted(found):
         _test_draws(found, model, data, names, max_draws, shared)
-        if predictive or (predictive is None and model.observed_RVs):
+        if predictive or (predictive is None and pymc_model.observed_RVs):
             _check_model(found, model, data, least, {**shared, "num_draws": num_draws})
         elif predictive is None:
             found.notes.append("The model has no observed data to be checked against.")
     if found.draws is None and found.check is None:
         raise found.problems[0]
-    return _report(found, data, title or f"Report on {model.name or 'a fitted model'}", shared)
+    return _report(found, data, title or f"Report on {pymc_model.name or 'a fitted model'}", shared)
 
 
 @dataclass
@@ -243,7 +243,7 @@ def _check_model(
     """Check whether the model explains its data, unless the check could not reject anything."""
     n, alpha = _number_of_draws(draws_group(data)), options["alpha"]
     try:
-        if not model.observed_RVs:
+        if not resolve_model(model).observed_RVs:
             raise ValueError("it has no observed data.")
         if n is not None and n < least:
             raise ValueError(

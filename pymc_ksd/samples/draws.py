@@ -11,6 +11,7 @@ import xarray as xr
 
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
+from pymc_ksd.samples.belonging import in_model_parameters, not_together
 from pymc_ksd.samples.containers import drawn_independently, draws_group
 from pymc_ksd.samples.sample import Sample
 
@@ -51,6 +52,12 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     posterior = draws_group(data)
     if posterior is None:
         raise ValueError("`data` must have a group 'posterior' with the draws to be tested.")
+    if target.bambi is not None:
+        posterior = in_model_parameters(posterior, target.bambi)
+    if target.belonging is not None and not is_part:
+        problem = not_together(target.belonging, posterior, is_bambi=target.bambi is not None)
+        if problem:
+            warn_user(problem, DrawsWarning)
     own = xr.Dataset(
         {v.name: arranged(posterior[v.name], v) for v in target.variables if v.name in posterior}
     )

@@ -48,6 +48,7 @@ class DrawStream:
         if isinstance(data, xr.DataArray) and len(target.variables) == 1:
             data = data.to_dataset(name=target.variables[0].name)
         names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}
+        names |= set() if target.bambi is None else target.bambi.names
         self._groups: dict[str, xr.Dataset] = {}
         for group in ("posterior", "unconstrained_posterior"):
             dataset = draws_group(data, group)

@@ -212,15 +212,23 @@ def test_reasons(arguments, reason, capsys):
 
 
 @pytest.mark.usefixtures("at")
-@pytest.mark.parametrize("file", ["frozen.nc", "apart.nc", "slow.nc", "prior.nc"])
-def test_draws_that_are_no_sample_never_exit_with_zero(file, capsys):
-    code = main(["check", "model.py", file, "--json"])
+@pytest.mark.parametrize(
+    ("file", "code", "reason"),
+    [
+        ("apart.nc", 2, "The chains disagree"),
+        ("slow.nc", 2, "The chains move slowly"),
+        ("frozen.nc", 1, ""),
+        ("prior.nc", 1, ""),
+    ],
+)
+def test_draws_that_are_no_sample_never_exit_with_zero(file, code, reason, capsys):
+    assert main(["check", "model.py", file, "--json"]) == code
     printed = capsys.readouterr()
     found = json.loads(printed.out)
-    assert (code, found["status"]) in [(1, "rejected"), (2, "cannot tell")]
+    assert found["status"] == {1: "rejected", 2: "cannot tell"}[code]
+    assert found["reason"].startswith(reason)
     assert ("pymc-ksd: cannot tell: " in printed.err) == (code == 2)
     assert "no sign" not in printed.out
-    assert code == (1 if file == "prior.nc" else 2)
 
 
 @pytest.mark.usefixtures("at")

@@ -470,5 +470,7 @@ def test_draws_are_read_scored_and_compared_once(monkeypatch):
     counted("pymc_ksd.diagnostics.prepare.score_points")
     counted("pymc_ksd.stats.statistics.evaluate_all_pairs")
     report = ksd_report(model, posterior, predictive=False)
-    assert counts == {"read_draws": 1, "score_points": 1, "evaluate_all_pairs": 1}
+    # By each kernel once: that without a tilt, and the tilted one.
+    assert report.test.sizes["member"] == 2
+    assert counts == {"read_draws": 1, "score_points": 1, "evaluate_all_pairs": 2}
     assert report.test is not None

@@ -22,10 +22,14 @@ from pymc_ksd.diagnostics.predictive.discrepancies import Fitted, check_variable
 from pymc_ksd.diagnostics.prepare import Comparing, check_circular, effort_of
 from pymc_ksd.diagnostics.results import attributes, conclusion, contribution_name
 from pymc_ksd.diagnostics.status import status_of_check
+from pymc_ksd.models.bambi_models import bambi_parameters
+from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
+from pymc_ksd.samples.belonging import model_draws, not_together
+from pymc_ksd.samples.containers import draws_group
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.samples.posterior import Given, given_values
 from pymc_ksd.stats.nulls import fewest_replicates
@@ -61,7 +65,7 @@ def ksd_ppc(
 
     Parameters
     ----------
-    model : pm.Model, optional
+    model : pm.Model or bambi.Model, optional
         The model, by default the one whose context is active.
     data : DataTree, InferenceData or Dataset, optional
         Draws of the posterior. Not needed when the model has no free variables.
@@ -161,7 +165,9 @@ def ksd_ppc(
     alpha = check_alpha(alpha)
     num_draws = check_count(num_draws, "num_draws", 2)
     effort = effort_of(block_size, progressbar, client)
-    model = resolve_model(model)
+    parameters = bambi_parameters(model)
+    model, data = resolve_model(model), model_draws(data, parameters)
+    _check_together(model, data, is_bambi=parameters is not None)
     seed, rng = seeded_generator(random_seed)
     # Every variable is checked with the same draws.
     draws_seed = int(rng.integers(2**32))
@@ -184,6 +190,15 @@ def ksd_ppc(
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings)
+
+
+def _check_together(model: pm.Model, data: Any, *, is_bambi: bool) -> None:
+    """Warn when draws and model cannot belong together."""
+    if data is None:
+        return
+    problem = not_together(belonging(model), draws_group(data), is_bambi=is_bambi)
+    if problem:
+        warn_user(problem, DrawsWarning)
 
 
 @contextmanager

@@ -1,0 +1,177 @@
+"""Models of Bambi, whose draws are not those of the PyMC model's variables."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_ksd
+from pymc_ksd.models.bambi_models import bambi_parameters
+from pymc_ksd.samples.belonging import in_model_parameters
+
+bambi = pytest.importorskip("bambi")
+
+RNG = np.random.default_rng(120)
+FRAME = pd.DataFrame(
+    {
+        "x": RNG.normal(3, 1, size=60),
+        "kind": np.tile(list("pqr"), 20),
+        "group": np.repeat(list("abcdef"), 10),
+        "outcome": np.tile(["u", "v", "w"], 20),
+    }
+)
+FRAME["y"] = 1 + FRAME["x"] + RNG.normal(size=60)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """What Bambi and its neighbours say while they build a model is not the point here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        yield
+
+
+def linear():
+    """A regression with known scale and flat priors, whose posterior is normal."""
+    priors = {
+        "Intercept": bambi.Prior("Normal", mu=0, sigma=1e4),
+        "x": bambi.Prior("Normal", mu=0, sigma=1e4),
+        "sigma": 1.0,
+    }
+    return bambi.Model("y ~ x", FRAME, priors=priors)
+
+
+def exact_draws(rng, chains=2, draws=200):
+    """Draws of intercept and slope as Bambi hands them out: of predictors as they are."""
+    table = np.column_stack([np.ones(60), FRAME["x"]])
+    covariance = np.linalg.inv(table.T @ table)
+    mean = covariance @ table.T @ FRAME["y"]
+    values = rng.multivariate_normal(mean, covariance, size=(chains, draws))
+    mu = values @ table.T
+    posterior = xr.Dataset(
+        {
+            "Intercept": (("chain", "draw"), values[..., 0]),
+            "x": (("chain", "draw"), values[..., 1]),
+        },
+        attrs={"modeling_interface": "bambi"},
+    )
+    return posterior, posterior.assign(mu=(("chain", "draw", "__obs__"), mu))
+
+
+def test_exact_draws_pass_and_shifted_ones_do_not(rng):
+    model, (posterior, _) = linear(), exact_draws(rng)
+    result = pymc_ksd.ksd_test(model, posterior, random_seed=1, progressbar=False)
+    assert result["p_value"] > 0.05
+    shifted = posterior.assign(Intercept=posterior["Intercept"] + 0.1)
+    result = pymc_ksd.ksd_test(model, shifted, random_seed=1, progressbar=False)
+    assert result["p_value"] < 0.01
+    score = pymc_ksd.compile_score(model)
+    again = pymc_ksd.ksd_test(score, shifted, random_seed=1, progressbar=False)
+    assert again["p_value"] == result["p_value"]
+
+
+def test_every_function_takes_a_bambi_model(rng):
+    model, (_, posterior) = linear(), exact_draws(rng)
+    options = {"random_seed": 1, "progressbar": False}
+    assert pymc_ksd.ksd(model, posterior, **options)["ess_ksd"] > 50
+    assert set(pymc_ksd.ksd_summary(model, posterior, **options).index) == {"Intercept", "x"}
+    assert pymc_ksd.ksd_evolution(model, posterior, **options)["ksd"][-1] < 1
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=50, **options)
+    assert check["p_value"] > 0.05
+    report = pymc_ksd.ksd_report(model, posterior, **options)
+    assert report.check is not None
+    assert not report.rejected
+    held_out = pymc_ksd.ksd_test(
+        model, FRAME["y"].to_numpy(), posterior=posterior, null="multinomial", **options
+    )
+    assert held_out["p_value"] > 0.01
+
+
+def test_the_pymc_model_with_bambis_draws_is_noticed(rng):
+    model, (posterior, with_mu) = linear(), exact_draws(rng)
+    options = {"random_seed": 1, "progressbar": False}
+    backend = (model.build(), model.backend.model)[1]
+    without_attributes = with_mu.drop_attrs()
+    for draws, words in [(posterior, "are Bambi's"), (without_attributes, "'mu' in `data` is not")]:
+        with pytest.warns(pymc_ksd.DrawsWarning, match=f"{words}.*bambi.Model itself"):
+            pymc_ksd.ksd_test(backend, draws, **options)
+        with pytest.warns(pymc_ksd.DrawsWarning, match=f"{words}.*bambi.Model itself"):
+            pymc_ksd.ksd_ppc(backend, draws, num_draws=25, **options)
+    report = pymc_ksd.ksd_report(backend, without_attributes, **options)
+    assert any("belong together" in finding.headline for finding in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family"),
+    [
+        ("y ~ x + kind + (1|group)", "gaussian"),
+        ("y ~ x + (x|group)", "gaussian"),
+        ("outcome ~ x + kind", "categorical"),
+        ("y ~ 1 + (1|group)", "gaussian"),
+        ("y ~ 0 + x", "gaussian"),
+        (bambi.Formula("y ~ x", "sigma ~ x + kind"), "gaussian"),
+    ],
+)
+def test_bambis_own_changes_are_undone(formula, family):
+    """What Bambi does to draws of the PyMC model, by its own function, and back."""
+    model = bambi.Model(formula, FRAME, family=family)
+    score = pymc_ksd.compile_score(model)
+    backend = model.backend.model
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = pm.sample_prior_predictive(5, backend, random_seed=1)["prior"]
+        names = [rv.name for rv in [*backend.free_RVs, *backend.deterministics]]
+        before = (before.to_dataset() if hasattr(before, "to_dataset") else before)[names]
+        after = model.backend._clean_results(_container(before), True, False)["posterior"]
+    after = after if isinstance(after, xr.Dataset) else after.to_dataset()
+    restored = in_model_parameters(after, bambi_parameters(model))
+    for rv in backend.free_RVs:
+        expected = before[rv.name]
+        np.testing.assert_allclose(restored[rv.name].transpose(*expected.dims), expected)
+    assert score.dim == sum(int(np.prod(before[rv.name].shape[2:])) for rv in backend.free_RVs)
+
+
+def _container(posterior):
+    """Return draws in the container of this version of ArviZ."""
+    posterior = posterior.copy(deep=True)
+    try:
+        import arviz as az
+
+        return az.InferenceData(posterior=posterior)
+    except (AttributeError, TypeError):
+        return xr.DataTree.from_dict({"posterior": posterior})
+
+
+def test_draws_without_offsets_are_tested(rng):
+    """Bambi leaves standardised effects of groups out."""
+    model = bambi.Model("y ~ x + (1|group)", FRAME)
+    model.build()
+    free = [rv.name for rv in model.backend.model.free_RVs]
+    assert "1|group_offset" in free
+    size = (2, 50)
+    posterior = xr.Dataset(
+        {
+            "Intercept": (("chain", "draw"), rng.normal(1, 0.2, size)),
+            "x": (("chain", "draw"), rng.normal(1, 0.1, size)),
+            "sigma": (("chain", "draw"), rng.gamma(50, 0.02, size)),
+            "1|group_sigma": (("chain", "draw"), rng.gamma(5, 0.1, size)),
+            "1|group": (("chain", "draw", "group__factor_dim"), rng.normal(0, 0.3, (*size, 6))),
+        },
+        coords={"group__factor_dim": list("abcdef")},
+    )
+    result = pymc_ksd.ksd_test(model, posterior, random_seed=1, progressbar=False)
+    assert "1|group_offset" in result
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=25, random_seed=1, progressbar=False)
+    assert np.isfinite(check["p_value"])
+
+
+def test_changed_draws_of_any_model_are_noticed(labelled):
+    model, posterior = labelled
+    changed = posterior.assign(mu=posterior["mu"] + 1)
+    with pytest.warns(pymc_ksd.DrawsWarning, match=r"'shifted' in `data` is not what"):
+        pymc_ksd.ksd_test(model, changed, progressbar=False)
+    pymc_ksd.ksd_test(model, posterior.astype("float32"), progressbar=False)
