@@ -6,6 +6,7 @@ rejected says something only where wrong draws would have been.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,18 @@ def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]
         return "rejected", ""
     reason = _too_few_replicates(plan, outcome) or _doubt_about_draws(sample, plan, outcome)
     return ("cannot tell", reason) if reason else ("passed", "")
+
+
+def status_of_check(p_values: Sequence[float], alpha: float, n_draws: int) -> tuple[str, str]:
+    """Return the same of a predictive check of one or several observed variables."""
+    if min(p_values) <= alpha:
+        return "rejected", ""
+    if n_draws >= fewest_replicates(alpha):
+        return "passed", ""
+    return "cannot tell", (
+        f"With {n_draws} draws no model can be rejected at level {alpha:g}: at least "
+        f"{fewest_replicates(alpha):,} are needed."
+    )
 
 
 def _stands_still(sample: Any) -> bool:

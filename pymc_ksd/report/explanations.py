@@ -61,9 +61,10 @@ _AFTER_PASS: dict[str, tuple[str, ...]] = {
 }
 #: And after one that cannot tell: the one next step.
 NEXT_STEP = {
-    "posterior": "Run longer chains from scattered starts, reparametrize the model if they still "
-    "mix slowly, and test again.",
+    "posterior": "Run longer chains from scattered starts, or reparametrize the model, and test "
+    "again.",
     "fitted": "Check again with more draws of the posterior.",
+    "replicates": "Test again with more replicates (n_bootstrap).",
     "data": "Mend what the reason names, and test again.",
 }
 #: What to do where few draws decide.
@@ -168,7 +169,10 @@ def _of_test(result: xr.Dataset) -> Explanation:
     draws = result.attrs.get("sample") == "draws"
     target = "posterior" if draws else str(result.attrs.get("target"))
     if status == "cannot tell":
-        advice: tuple[str, ...] = (NEXT_STEP.get(target, NEXT_STEP["data"]),)
+        # With too few replicates no value of the statistic is critical.
+        known = np.isfinite(float(result["critical_value"]))
+        step = NEXT_STEP.get(target, NEXT_STEP["data"]) if known else NEXT_STEP["replicates"]
+        advice: tuple[str, ...] = (step,)
         finding = Finding("cannot tell", conclusion(result), advice)
     elif status == "rejected":
         advice = _AFTER_REJECTION.get(target, _AFTER_REJECTION["data"])
@@ -181,12 +185,15 @@ def _of_test(result: xr.Dataset) -> Explanation:
 
 
 def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
-    """Say so where few draws hold most of the statistic's diagonal."""
+    """Say so where few draws hold most of the statistic, unless that is why it cannot tell."""
     share = float(result.attrs.get("diagonal_share", 0.0))
-    if not share > _LARGEST_SHARE:
+    text = f"1 % of the draws hold {share:.0%} of the statistic"
+    if not share > _LARGEST_SHARE or "1 % of the draws" in result.attrs.get("reason", ""):
         return ()
-    headline = f"A few draws decide this test: 1 % of them hold {share:.0%} of what it weighs."
-    return (Finding("warning", headline, _FEW_DECIDE),)
+    if "member" in result.dims and status_of(result) == "passed":
+        other = "the tilted kernel, in which they count less, does not reject either"
+        return (Finding("passed", f"{text} without a tilt; {other}."),)
+    return (Finding("warning", f"{text}: a few draws decide.", _FEW_DECIDE),)
 
 
 def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:

@@ -46,10 +46,11 @@ def largest_rhat_of(chains: np.ndarray) -> float:
     """Return ArviZ's rank-normalised split R-hat of the coordinate that has the largest.
 
     It is infinite where chains stand still, each in a place of its own, and NaN for chains of fewer
-    than 4 draws.
+    than 4 draws. Of a single chain the halves are compared.
     """
     from arviz_stats.base import array_stats
 
+    chains = _two_or_more(chains)
     if chains.shape[1] < 4:
         return float("nan")
     if (np.ptp(chains, axis=1) == 0).all(axis=0).any():
@@ -66,6 +67,14 @@ def rhat_by_chance(chains: np.ndarray) -> float:
     """
     from scipy.special import chdtri  # slow to import
 
-    n_chains, n_draws, dim = chains.shape
+    n_chains, n_draws, dim = _two_or_more(chains).shape
     parts, length = 2 * n_chains, max(n_draws // 2, 1)
     return float(np.sqrt(1 + chdtri(parts - 1, 0.001 / dim) / (parts - 1) / length))
+
+
+def _two_or_more(chains: np.ndarray) -> np.ndarray:
+    """Return chains, or the halves of a single one: ArviZ knows no R-hat of one chain."""
+    if len(chains) > 1:
+        return chains
+    half = chains.shape[1] // 2
+    return chains[:, : 2 * half].reshape(2, half, -1)

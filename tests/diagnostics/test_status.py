@@ -81,6 +81,14 @@ def test_a_few_draws_far_away_are_found_by_the_untilted_kernel(rng):
     assert result["member_p_value"].sel(member="imq, tilted") > 0.01
 
 
+def test_a_single_chain_is_told_by_its_halves(rng):
+    values = rng.normal(size=(1, 500, 2))
+    assert ksd_test(with_density(2), draws(values), random_seed=0).attrs["status"] == "passed"
+    values[:, 250:] += 4
+    drifted = ksd_test(normal_score(2), draws(values - 2), random_seed=0)
+    assert drifted.attrs["status"] != "passed"
+
+
 @pytest.mark.parametrize("score", [normal_score(2), with_density(2)], ids=["scores", "densities"])
 def test_frozen_chains_do_not_pass(rng, score):
     frozen = np.repeat(rng.normal(size=(4, 1, 2)), 250, axis=1)

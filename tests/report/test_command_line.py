@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import norm
 
 from pymc_ksd.diagnostics.measured import diagnose_draws
 from pymc_ksd.report.command_line import main
@@ -61,6 +62,10 @@ def draws(path, shift=0.0, name="mu", gap=False, sd=50.01**-0.5):
     values = np.random.default_rng(0).normal(shift, sd, size=(4, 250))
     if gap:
         values[1, 7] = np.nan
+    save(path, values, name)
+
+
+def save(path, values, name="mu"):
     posterior = xr.Dataset({name: (("chain", "draw"), values)})
     xr.DataTree.from_dict({"posterior": posterior}).to_netcdf(path, engine="h5netcdf")
 
@@ -78,6 +83,12 @@ def folder(tmp_path_factory):
     draws(folder / "gaps.nc", gap=True)
     draws(folder / "other.nc", name="nu")
     draws(folder / "prior.nc", sd=10.0)
+    # Of the right distribution as a whole, in an order that no sampler of it has.
+    ordered = norm.ppf((np.arange(1000) + 0.5) / 1000, scale=50.01**-0.5)
+    save(folder / "apart.nc", ordered.reshape(4, 250))
+    save(folder / "frozen.nc", np.repeat(ordered[[100, 400, 600, 900]], 250).reshape(4, 250))
+    there_and_back = np.concatenate([ordered[8::16], ordered[8::16][::-1]])
+    save(folder / "slow.nc", np.resize(there_and_back, (4, 250)))
     (folder / "broken.nc").write_bytes(b"no file of numbers")
     empty = xr.DataTree.from_dict({"prior": xr.Dataset({"mu": ("draw", np.zeros(3))})})
     empty.to_netcdf(folder / "empty.nc", engine="h5netcdf")
@@ -199,6 +210,26 @@ def at(folder, monkeypatch):
 def test_reasons(arguments, reason, capsys):
     assert main(["check", *arguments]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("file", "code", "reason"),
+    [
+        ("apart.nc", 2, "The chains disagree"),
+        ("slow.nc", 2, "The chains move slowly"),
+        ("frozen.nc", 1, ""),
+        ("prior.nc", 1, ""),
+    ],
+)
+def test_draws_that_are_no_sample_never_exit_with_zero(file, code, reason, capsys):
+    assert main(["check", "model.py", file, "--json"]) == code
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert found["status"] == {1: "rejected", 2: "cannot tell"}[code]
+    assert found["reason"].startswith(reason)
+    assert ("pymc-ksd: cannot tell: " in printed.err) == (code == 2)
+    assert "no sign" not in printed.out
 
 
 @pytest.mark.usefixtures("at")

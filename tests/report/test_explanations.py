@@ -193,8 +193,18 @@ def test_few_draws_that_decide_are_told(share, told, rng):
     assert len(found) == told
     if told:
         assert found[0].headline == (
-            "A few draws decide this test: 1 % of them hold 83% of what it weighs."
+            "1 % of the draws hold 83% of the statistic: a few draws decide."
         )
+        # Said once, where it is why the test cannot tell.
+        reason = {"status": "cannot tell", "reason": "1 % of the draws hold 83% of the statistic."}
+        assert len(explain(result.assign_attrs(diagonal_share=share, **reason)).findings) == 1
+
+
+def test_too_few_replicates_need_more_of_them(rng):
+    result = ksd_test(STANDARD, rng.normal(size=(100, 2)), n_bootstrap=10, random_seed=0)
+    words = explain(result)
+    assert words.status == "cannot tell"
+    assert words.findings[0].advice == ("Test again with more replicates (n_bootstrap).",)
 
 
 def test_draws_are_worth_at_most_their_number(rng):

@@ -21,6 +21,7 @@ from pymc_ksd.diagnostics.predictive.comparisons import find_comparisons
 from pymc_ksd.diagnostics.predictive.discrepancies import Fitted, check_variable
 from pymc_ksd.diagnostics.prepare import Comparing, check_circular, effort_of
 from pymc_ksd.diagnostics.results import attributes, conclusion, contribution_name
+from pymc_ksd.diagnostics.status import status_of_check
 from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
@@ -122,6 +123,8 @@ def ksd_ppc(
           :func:`plot_ksd_witness`.
 
         With several observed variables all but the contributions have a dim ``variable``. The
+        attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
+        there are fewer draws than the level needs, and otherwise "passed". The
         attribute ``left_out`` has a line for every observed variable that cannot be checked, with
         the reason; it is missing if there is none.
 
@@ -239,8 +242,12 @@ def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
 def _together(checks: Sequence[xr.Dataset], options: Mapping[str, Any]) -> xr.Dataset:
     """Return the result for all observed variables, with conclusions and settings."""
     names = [check.attrs["variable"] for check in checks]
+    p_values = [float(check["p_value"]) for check in checks]
+    status, reason = status_of_check(p_values, options["alpha"], len(checks[0]["sample"]))
     settings = {
         "result": "ksd_ppc",
+        "status": status,
+        "reason": reason,
         "target": "fitted",
         "kernel": options["kernel"],
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
