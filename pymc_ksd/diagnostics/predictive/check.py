@@ -26,6 +26,7 @@ from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
 from pymc_ksd.samples.belonging import model_draws, not_together
 from pymc_ksd.samples.containers import draws_group
@@ -69,7 +70,9 @@ def ksd_ppc(
     data : DataTree, InferenceData or Dataset, optional
         Draws of the posterior. Not needed when the model has no free variables.
     var_names : str or sequence of str, optional
-        Observed variables to check, all by default. Each is checked given the others.
+        Observed variables to check, all by default. Each is checked given the others. Beside a
+        ``pm.Potential`` of the same parameters a variable is checked only if it is named here,
+        because that is right only if the Potential stands for no data.
     covariates : "auto", None, array_like, DataFrame, str, sequence of str or mapping
         What observations are compared by beside their residuals. By default the inputs found in the
         model's graph with one row for each observation, and the distribution's own parameters at
@@ -173,6 +176,7 @@ def ksd_ppc(
     for rv in observed_variables(model, var_names):
         name, behind = str(rv.name), data_behind(model, [rv])
         with _noted(failures, name), explain_lengths(behind):
+            check_potentials(model, rv, is_named=var_names is not None)
             density = fitted_density(model, rv, sample_dims, compile_kwargs)
             check_circular(density.circular, base_kernel)
         if name in failures:
