@@ -49,7 +49,7 @@ def test_a_potential_of_the_same_parameters_has_to_be_vouched_for(draws):
 )
 @pytest.mark.parametrize("var_names", [None, "y"])
 def test_a_potential_of_the_observations_is_refused(draws, potential, var_names):
-    with pytest.raises(ValueError, match="Potential 'term' changes the distribution of .* 'y'"):
+    with pytest.raises(ValueError, match=r"Potential 'term' changes the distribution of .* 'y'"):
         pymc_ksd.ksd_ppc(model_with(potential), draws, var_names=var_names, progressbar=False)
 
 

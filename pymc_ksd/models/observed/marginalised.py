@@ -36,8 +36,8 @@ def support_dims(rv: TensorVariable) -> int:
         problem = "was marginalised, and has bounds that are not known outside of it"
     if problem:
         raise ValueError(
-            f"The observed variable {rv.name!r} {problem}. Write it as a distribution of PyMC, such "
-            "as a Mixture, or check the model by other means."
+            f"The observed variable {rv.name!r} {problem}. Write it as a distribution of PyMC, "
+            "such as a Mixture, or check the model by other means."
         )
     return 0
 
