@@ -28,9 +28,9 @@ from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
-from pymc_ksd.samples.belonging import model_draws, not_together
+from pymc_ksd.samples.belonging import model_draws
 from pymc_ksd.samples.containers import draws_group
-from pymc_ksd.samples.draws import DrawsWarning
+from pymc_ksd.samples.draws import DrawsWarning, check_together
 from pymc_ksd.samples.posterior import Given, given_values
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stein.bandwidths import check_bandwidth
@@ -167,7 +167,8 @@ def ksd_ppc(
     effort = effort_of(block_size, progressbar, client)
     parameters = bambi_parameters(model)
     model, data = resolve_model(model), model_draws(data, parameters)
-    _check_together(model, data, is_bambi=parameters is not None)
+    if data is not None:
+        check_together(belonging(model), draws_group(data), is_bambi=parameters is not None)
     seed, rng = seeded_generator(random_seed)
     # Every variable is checked with the same draws.
     draws_seed = int(rng.integers(2**32))
@@ -191,15 +192,6 @@ def ksd_ppc(
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings)
-
-
-def _check_together(model: pm.Model, data: Any, *, is_bambi: bool) -> None:
-    """Warn when draws and model cannot belong together."""
-    if data is None:
-        return
-    problem = not_together(belonging(model), draws_group(data), is_bambi=is_bambi)
-    if problem:
-        warn_user(problem, DrawsWarning)
 
 
 @contextmanager
