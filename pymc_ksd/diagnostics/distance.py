@@ -34,7 +34,7 @@ def ksd(
 
     Parameters
     ----------
-    model : pm.Model or Score, optional
+    model : pm.Model, bambi.Model or Score, optional
         The model, by default the one whose context is active, or its compiled score.
     data : DataTree, InferenceData or Dataset
         A sampler's draws of all free variables.

@@ -14,6 +14,7 @@ from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.model_target import model_target, resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.models.observed.predictive import predictive_target
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
@@ -317,6 +318,7 @@ def predictive(
             f"The model has several observed variables ({', '.join(str(rv.name) for rv in rvs)}): "
             "choose the one that `data` are new observations of with `var_names`."
         )
+    check_potentials(model, rvs[0], is_named=var_names is not None)
     density = fitted_density(model, rvs[0], sample_dims, compile_kwargs, common_coordinates=True)
     most = _MOST_DRAWS if density.given else 1
     given = given_values(model, density.given, posterior, most, argument="posterior")

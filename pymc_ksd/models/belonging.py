@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
@@ -16,33 +15,12 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pymc_ksd.compilation import built_once, compile_function, kept, one_at_a_time
 from pymc_ksd.models.log_density import model_key
+from pymc_ksd.models.target import Belonging, Variable
 
 #: Deterministics with more nodes than this are not computed again.
 _MOST_NODES = 1_000
 #: How far a mean may be from zero, in standard deviations, to be that of a centred column.
 _CENTRED = 1e-9
-
-
-@dataclass(frozen=True)
-class Belonging:
-    """What can be compared with draws that are stored.
-
-    Attributes
-    ----------
-    free : tuple of str
-        The free variables.
-    dims : mapping
-        Deterministics that depend on free variables alone, with the names of their axes, if any.
-    compute : callable
-        Maps values of the free variables at one point, by name, to those deterministics.
-    has_centred_inputs : bool
-        Whether there is a table of inputs whose columns all have mean zero, as Bambi makes them.
-    """
-
-    free: tuple[str, ...]
-    dims: Mapping[str, tuple[str, ...]]
-    compute: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-    has_centred_inputs: bool
 
 
 def belonging(model: pm.Model) -> Belonging:
@@ -73,11 +51,20 @@ def _build(model: pm.Model) -> Belonging:
         with np.errstate(all="ignore"):
             return dict(zip(outputs, function()(*given), strict=True))
 
-    dims = {
-        name: tuple(str(dim) for dim in model.named_vars_to_dims.get(name) or ())
-        for name in outputs
-    }
-    return Belonging(names, dims, compute, _has_centred_inputs(model))
+    return Belonging(
+        tuple(_labelled(model, name) for name in names),
+        tuple(_labelled(model, name) for name in outputs),
+        compute,
+        _has_centred_inputs(model),
+    )
+
+
+def _labelled(model: pm.Model, name: str) -> Variable:
+    """Return a variable with its dims and their labels."""
+    dims = tuple(str(dim) for dim in model.named_vars_to_dims.get(name) or ())
+    labels = {dim: model.coords.get(dim) for dim in dims}
+    known = {dim: list(values) for dim, values in labels.items() if values is not None}
+    return Variable(name, dims=dims or None, coords=known)
 
 
 def _is_simple(graph: pm.Deterministic, free: Sequence[object]) -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pymc_ksd.models.bambi_models import BambiParameters
-    from pymc_ksd.models.belonging import Belonging
+from pymc_ksd.models.bambi_models import BambiParameters
 
 
 def first_line(error: Exception) -> str:
@@ -65,6 +63,28 @@ class Variable:
     def element(self, index: tuple[int, ...]) -> str:
         """Name one element, as in ``theta[3]``."""
         return f"{self.name}[{','.join(map(str, index))}]" if index else self.name
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """What a model computes from its free variables, to be compared with draws that are stored.
+
+    Attributes
+    ----------
+    free : tuple of Variable
+        The free variables; shapes are left open.
+    computed : tuple of Variable
+        Deterministics that depend on free variables alone.
+    compute : callable
+        Maps values of the free variables at one point, by name, to those deterministics.
+    has_centred_inputs : bool
+        Whether there is a table of inputs whose columns all have mean zero, as Bambi makes them.
+    """
+
+    free: tuple[Variable, ...]
+    computed: tuple[Variable, ...]
+    compute: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+    has_centred_inputs: bool
 
 
 @dataclass(frozen=True)

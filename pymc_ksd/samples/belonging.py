@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_ksd.models.bambi_models import BambiParameters
-from pymc_ksd.models.belonging import Belonging
+from pymc_ksd.models.target import Belonging
 from pymc_ksd.samples.containers import draws_group
 
-#: Draws on which stored deterministics are held against those that the model computes.
-_COMPARED_DRAWS = 3
-#: How far they may differ, as a share of the largest value: draws may be stored as single floats.
+#: How far stored deterministics may be from those that the model computes, as a share of the
+#: largest value: draws may be stored as single floats.
 _TOLERANCE = 0.01
 
 
@@ -51,21 +51,34 @@ def model_draws(data: Any, parameters: BambiParameters | None) -> Any:
     return in_model_parameters(posterior, parameters)
 
 
-def not_together(found: Belonging, posterior: xr.Dataset | None, *, is_bambi: bool) -> str:
-    """Say why draws and model cannot belong together, as far as a few draws tell; or nothing."""
-    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
-        return ""  # whoever reads the draws says why
-    if (
-        posterior.attrs.get("modeling_interface") == "bambi"
-        and found.has_centred_inputs
-        and not is_bambi
-    ):
+def not_together(
+    found: Belonging, attrs: Mapping[str, Any], values: Mapping[str, np.ndarray], *, is_bambi: bool
+) -> str:
+    """Say why draws and model cannot belong together, as far as a few draws tell; or nothing.
+
+    Parameters
+    ----------
+    found : Belonging
+        What the model computes from its free variables.
+    attrs : mapping
+        Attributes of the stored draws.
+    values : mapping
+        A few draws of free variables and deterministics, as far as they are stored, in the model's
+        order, shape (few, *shape).
+    is_bambi : bool
+        Whether the model was given as Bambi's.
+
+    Returns
+    -------
+    str
+    """
+    if attrs.get("modeling_interface") == "bambi" and found.has_centred_inputs and not is_bambi:
         return (
             "The draws in `data` are Bambi's, which un-centres the intercept after sampling, but "
             "`model` is a PyMC model with centred predictors: they do not belong together. Give "
             "the bambi.Model itself as `model`."
         )
-    different = _different(found, posterior)
+    different = _different(found, values)
     if not different:
         return ""
     return (
@@ -75,25 +88,19 @@ def not_together(found: Belonging, posterior: xr.Dataset | None, *, is_bambi: bo
     )
 
 
-def _different(found: Belonging, posterior: xr.Dataset) -> list[str]:
+def _different(found: Belonging, values: Mapping[str, np.ndarray]) -> list[str]:
     """Return the deterministics that are something else in every one of a few draws."""
-    names = [name for name in found.dims if name in posterior]
-    if not names or not set(found.free) <= set(posterior.data_vars):
+    names = [one.name for one in found.computed if one.name in values]
+    if not names or not {one.name for one in found.free} <= set(values):
         return []
-    rows = np.unique(np.linspace(0, posterior.sizes["draw"] - 1, _COMPARED_DRAWS).astype(int))
-    few = posterior[[*names, *found.free]].isel(chain=0, draw=rows).transpose("draw", ...)
     agree = dict.fromkeys(names, False)
-    for row in range(len(rows)):
-        draw = few.isel(draw=row)
+    for row in range(len(values[names[0]])):
         try:
-            computed = found.compute({name: draw[name].values for name in found.free})
+            computed = found.compute({one.name: values[one.name][row] for one in found.free})
         except (ValueError, TypeError, AssertionError):
             return []  # of another shape, which is told elsewhere
         for name in names:
-            stored = draw[name]
-            if set(found.dims[name]) == set(stored.dims):
-                stored = stored.transpose(*found.dims[name])
-            agree[name] |= _is_close(stored.values, np.asarray(computed[name]))
+            agree[name] |= _is_close(values[name][row], np.asarray(computed[name]))
     return [name for name, is_same in agree.items() if not is_same]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_ksd.models.target import Target, Variable
+from pymc_ksd.models.target import Belonging, Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import in_model_parameters, not_together
 from pymc_ksd.samples.containers import drawn_independently, draws_group
@@ -20,6 +21,8 @@ from pymc_ksd.samples.sample import Sample
 _FEW_DRAWS = 20
 #: Draws on which unconstrained values are held against the posterior they are stored with.
 _COMPARED_DRAWS = 20
+#: Draws on which stored deterministics are held against what the model computes.
+_COMPUTED_DRAWS = 3
 
 
 class DrawsWarning(UserWarning):
@@ -56,9 +59,7 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     if target.bambi is not None:
         posterior = in_model_parameters(posterior, target.bambi)
     if target.belonging is not None and not is_part:
-        problem = not_together(target.belonging, posterior, is_bambi=target.bambi is not None)
-        if problem:
-            warn_user(problem, DrawsWarning)
+        check_together(target.belonging, posterior, is_bambi=target.bambi is not None)
     own = xr.Dataset(
         {v.name: arranged(posterior[v.name], v) for v in target.variables if v.name in posterior}
     )
@@ -85,6 +86,30 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
         raise ValueError(f"`data` must have at least 2 draws, got {n_draws * n_chains}.")
     independent = drawn_independently(data)
     return Sample(points.reshape(-1, dim), n_chains, own, are_draws=True, independent=independent)
+
+
+def check_together(found: Belonging, posterior: xr.Dataset | None, *, is_bambi: bool) -> None:
+    """Warn when draws and model cannot belong together, as far as a few draws tell."""
+    if posterior is None or not posterior.sizes.get("draw"):
+        return  # whoever reads the draws says why
+    few = np.unique(np.linspace(0, posterior.sizes["draw"] - 1, _COMPUTED_DRAWS).astype(int))
+    values = {}
+    for variable in (*found.free, *found.computed):
+        # Draws that cannot be arranged are told of elsewhere.
+        if variable.name in posterior and _has_order(posterior[variable.name], variable):
+            with suppress(ValueError):
+                array = arranged(posterior[variable.name], variable)
+                values[variable.name] = array.isel(chain=0, draw=few).values
+    problem = not_together(found, posterior.attrs, values, is_bambi=is_bambi)
+    if problem:
+        warn_user(problem, DrawsWarning)
+
+
+def _has_order(array: xr.DataArray, variable: Variable) -> bool:
+    """Whether dims tell which element is which: the model's own, or numbers in its order."""
+    rest = {dim for dim in array.dims if dim not in ("chain", "draw")}
+    numbered = {f"{variable.name}_dim_{axis}" for axis in range(len(rest))}
+    return rest in (set(variable.dims or ()), numbered)
 
 
 def _unconstrained(target: Target, posterior: xr.Dataset, *, check: bool) -> np.ndarray:

@@ -175,3 +175,22 @@ def test_changed_draws_of_any_model_are_noticed(labelled):
     with pytest.warns(pymc_ksd.DrawsWarning, match=r"'shifted' in `data` is not what"):
         pymc_ksd.ksd_test(model, changed, progressbar=False)
     pymc_ksd.ksd_test(model, posterior.astype("float32"), progressbar=False)
+
+
+def test_order_of_labels_and_axes_is_no_change(rng):
+    with pm.Model(coords={"k": ["a", "b"], "row": [1, 2, 3]}) as model:
+        theta = pm.Normal("theta", dims="k")
+        pm.Deterministic("mu", theta[np.array([0, 1, 1])] * 2.0, dims="row")
+    values = rng.normal(size=(2, 50, 2))
+    posterior = xr.Dataset(
+        {
+            "theta": (("chain", "draw", "k"), values),
+            "mu": (("row", "chain", "draw"), np.moveaxis(2 * values[..., [0, 1, 1]], -1, 0)),
+        },
+        coords={"k": ["a", "b"], "row": [1, 2, 3]},
+    )
+    turned = posterior.isel(k=[1, 0], row=[2, 0, 1])
+    pymc_ksd.ksd_test(model, turned, progressbar=False)
+    changed = turned.assign(mu=turned["mu"].isel(row=[1, 2, 0]).assign_coords(row=[3, 1, 2]))
+    with pytest.warns(pymc_ksd.DrawsWarning, match="'mu' in `data` is not"):
+        pymc_ksd.ksd_test(model, changed, progressbar=False)

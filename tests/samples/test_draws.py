@@ -24,11 +24,12 @@ def model():
 @pytest.fixture
 def posterior():
     rng = np.random.default_rng(0)
+    tau, theta = np.abs(rng.normal(size=(3, 40))), rng.normal(size=(3, 40, 2))
     return xr.Dataset(
         {
-            "tau": (("chain", "draw"), np.abs(rng.normal(size=(3, 40)))),
-            "theta": (("chain", "draw", "k"), rng.normal(size=(3, 40, 2))),
-            "product": (("chain", "draw", "k"), rng.normal(size=(3, 40, 2))),
+            "tau": (("chain", "draw"), tau),
+            "theta": (("chain", "draw", "k"), theta),
+            "product": (("chain", "draw", "k"), tau[..., None] * theta),
         },
         coords={"chain": [5, 6, 7], "draw": np.arange(100, 140), "k": ["a", "b"]},
     )

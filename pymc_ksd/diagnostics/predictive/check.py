@@ -27,10 +27,11 @@ from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
-from pymc_ksd.samples.belonging import model_draws, not_together
+from pymc_ksd.samples.belonging import model_draws
 from pymc_ksd.samples.containers import draws_group
-from pymc_ksd.samples.draws import DrawsWarning
+from pymc_ksd.samples.draws import DrawsWarning, check_together
 from pymc_ksd.samples.posterior import Given, given_values
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stein.bandwidths import check_bandwidth
@@ -70,7 +71,9 @@ def ksd_ppc(
     data : DataTree, InferenceData or Dataset, optional
         Draws of the posterior. Not needed when the model has no free variables.
     var_names : str or sequence of str, optional
-        Observed variables to check, all by default. Each is checked given the others.
+        Observed variables to check, all by default. Each is checked given the others. Beside a
+        ``pm.Potential`` of the same parameters a variable is checked only if it is named here,
+        because that is right only if the Potential stands for no data.
     covariates : "auto", None, array_like, DataFrame, str, sequence of str or mapping
         What observations are compared by beside their residuals. By default the inputs found in the
         model's graph with one row for each observation, and the distribution's own parameters at
@@ -167,7 +170,8 @@ def ksd_ppc(
     effort = effort_of(block_size, progressbar, client)
     parameters = bambi_parameters(model)
     model, data = resolve_model(model), model_draws(data, parameters)
-    _check_together(model, data, is_bambi=parameters is not None)
+    if data is not None:
+        check_together(belonging(model), draws_group(data), is_bambi=parameters is not None)
     seed, rng = seeded_generator(random_seed)
     # Every variable is checked with the same draws.
     draws_seed = int(rng.integers(2**32))
@@ -176,6 +180,7 @@ def ksd_ppc(
     for rv in observed_variables(model, var_names):
         name, behind = str(rv.name), data_behind(model, [rv])
         with _noted(failures, name), explain_lengths(behind):
+            check_potentials(model, rv, is_named=var_names is not None)
             density = fitted_density(model, rv, sample_dims, compile_kwargs)
             check_circular(density.circular, base_kernel)
         if name in failures:
@@ -190,15 +195,6 @@ def ksd_ppc(
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings)
-
-
-def _check_together(model: pm.Model, data: Any, *, is_bambi: bool) -> None:
-    """Warn when draws and model cannot belong together."""
-    if data is None:
-        return
-    problem = not_together(belonging(model), draws_group(data), is_bambi=is_bambi)
-    if problem:
-        warn_user(problem, DrawsWarning)
 
 
 @contextmanager

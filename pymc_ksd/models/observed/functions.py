@@ -32,6 +32,7 @@ from pymc_ksd.models.log_density import (
     unconstrained_graph,
 )
 from pymc_ksd.models.observed.layout import Layout
+from pymc_ksd.models.observed.marginalised import support_dims
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class Observations:
             # PyMC writes the log-probability of some vectors and matrices for a single one only.
             if single is not None:
                 return self._one_by_one(single, values[0])
-            if all(layout.rv.owner.op.ndim_supp == 0 for layout in self.layouts):
+            if all(support_dims(layout.rv) == 0 for layout in self.layouts):
                 raise
             raise ValueError(
                 f"{str(error).rstrip('.')}. If that is because the variable holds several "

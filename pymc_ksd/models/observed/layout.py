@@ -13,7 +13,6 @@ import numpy as np
 import pymc as pm
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.shape_utils import change_dist_size
-from pymc.distributions.transforms import _default_transform
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.random.basic import MultinomialRV
@@ -28,6 +27,7 @@ from pymc_ksd.models.log_density import (
     evaluate_shapes,
     labels_along,
 )
+from pymc_ksd.models.observed.marginalised import inner_transform, support_dims
 from pymc_ksd.models.target import Variable
 
 #: Distributions whose observation is a path in time, by the names of their operations.
@@ -126,7 +126,7 @@ def find_layout(
     whatever the parameters.
     """
     (shape,) = evaluate_shapes([rv])
-    n_batch = rv.ndim - rv.owner.op.ndim_supp
+    n_batch = rv.ndim - support_dims(rv)
     axes: tuple[int, ...] = (0,)
     is_single = n_batch == 0
     if sample_dims is not None:
@@ -153,7 +153,7 @@ def find_layout(
     if is_discrete(rv):
         transform = lattice_transform(free, observed)
     else:
-        transform = _default_transform(free.owner.op, free)
+        transform = inner_transform(free)
         check_unconstrained(free, transform, "observed")
     return Layout(name, free, transform, axes, lengths, rv if is_single else None)
 
@@ -166,7 +166,7 @@ def one_observation(rv: TensorVariable, shape: tuple[int, ...]) -> str:
             "a single number: a distribution cannot be told from one number. Check a model with "
             "several observations, or compare the number with posterior predictive draws."
         )
-    if op.ndim_supp == 0:
+    if support_dims(rv) == 0:
         return (
             f"a single observation, of shape {shape}, because its first axis counts observations. "
             "Name the dims that count them with `sample_dims`, or give the variable one axis."
@@ -301,7 +301,7 @@ def find_places(
         axes, shape = tuple(range(numbers.ndim)), numbers.shape
     else:
         numbers = np.arange(int(np.prod(layout.lengths))).reshape(layout.lengths)
-        shape = shape[: layout.rv.ndim - layout.rv.owner.op.ndim_supp]
+        shape = shape[: layout.rv.ndim - support_dims(layout.rv)]
     all_dims = model.named_vars_to_dims.get(name) or ()
     dims = tuple(
         str(all_dims[axis]) if axis < len(all_dims) and all_dims[axis] else f"{name}_dim_{axis}"
@@ -322,6 +322,6 @@ def _numbers_in(model: pm.Model, rv: TensorVariable, whole: str) -> np.ndarray:
     }
     (filled,) = graph_replace([model[whole]], known, strict=False)
     places = np.asarray(compile_function([], filled)()).astype(int) - 1
-    for _ in range(rv.owner.op.ndim_supp):
+    for _ in range(support_dims(rv)):
         places = places[..., 0]
     return places
