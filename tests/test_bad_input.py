@@ -210,7 +210,9 @@ def test_no_model_in_context():
 
 
 def test_not_a_model():
-    with pytest.raises(TypeError, match=r"`model` must be a pm.Model, a Score or None, got str"):
+    with pytest.raises(
+        TypeError, match=r"`model` must be a pm.Model, a bambi.Model, a Score or None, got str"
+    ):
         ksd_test("model", GOOD)
 
 

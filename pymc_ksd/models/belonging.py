@@ -76,8 +76,9 @@ def _is_simple(graph: pm.Deterministic, free: Sequence[object]) -> bool:
     if len(nodes) > _MOST_NODES or not set(free) & set(nodes):
         return False
     inner = [node for node in nodes if node not in free]
+    # Also generators of random numbers are shared, and have no dimensions.
     is_data = [
-        isinstance(node, SharedVariable) and getattr(node.type, "ndim", 0) > 0 for node in inner
+        isinstance(node, SharedVariable) and getattr(node.type, "ndim", 1) > 0 for node in inner
     ]
     ops = [node.owner.op for node in inner if node.owner is not None]
     return not any(is_data) and not any(isinstance(op, RandomVariable | Scan) for op in ops)

@@ -19,6 +19,7 @@ import xarray as xr
 from rich.console import Console
 
 from pymc_ksd._version import __version__
+from pymc_ksd.models.bambi_models import is_bambi
 from pymc_ksd.report.report import Report
 from pymc_ksd.report.run_checks import LEAST_ALPHA, ksd_report
 from pymc_ksd.report.verdict import why_untold
@@ -121,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "model",
         metavar="MODEL.py[:name]",
-        help="Python file, and the name of a pm.Model in it or of a function that returns one; "
-        "without a name the file must have one model",
+        help="Python file, and the name of a pm.Model or bambi.Model in it, or of a function that "
+        "returns one; without a name the file must have one model",
     )
     check.add_argument(
         "idata", metavar="IDATA.nc", help="draws as ArviZ saves them: a netCDF file or zarr folder"
@@ -178,7 +179,7 @@ def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
     return report, unsaved
 
 
-def load_model(place: str) -> pm.Model:
+def load_model(place: str) -> Any:
     """Return the model in a Python file.
 
     Parameters
@@ -189,14 +190,14 @@ def load_model(place: str) -> pm.Model:
 
     Returns
     -------
-    pm.Model
+    pm.Model or bambi.Model
     """
     file, _, name = place.rpartition(":") if _has_name(place) else (place, "", "")
     path = Path(file)
     if not path.is_file():
         raise _CannotRun(f"there is no file {file}")
     names = _executed(path)
-    models = {key: value for key, value in names.items() if isinstance(value, pm.Model)}
+    models = {key: value for key, value in names.items() if _is_model(value)}
     known = ", ".join(models) or "none"
     if not name:
         if len({id(model) for model in models.values()}) != 1:
@@ -205,15 +206,19 @@ def load_model(place: str) -> pm.Model:
     if name not in names:
         raise _CannotRun(f"{file} has no {name!r}; models in it: {known}")
     found = names[name]
-    if callable(found) and not isinstance(found, pm.Model):
+    if callable(found) and not _is_model(found):
         with _running(path):
             found = found()
-    if not isinstance(found, pm.Model):
+    if not _is_model(found):
         raise _CannotRun(
             f"{name!r} in {file} must be a pm.Model or a function that returns one, got "
             f"{type(found).__name__}"
         )
     return found
+
+
+def _is_model(value: Any) -> bool:
+    return isinstance(value, pm.Model) or is_bambi(value)
 
 
 def _has_name(place: str) -> bool:

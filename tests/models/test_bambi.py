@@ -10,6 +10,7 @@ import xarray as xr
 
 import pymc_ksd
 from pymc_ksd.models.bambi_models import bambi_parameters
+from pymc_ksd.report.command_line import load_model
 from pymc_ksd.samples.belonging import in_model_parameters
 
 bambi = pytest.importorskip("bambi")
@@ -194,3 +195,14 @@ def test_order_of_labels_and_axes_is_no_change(rng):
     changed = turned.assign(mu=turned["mu"].isel(row=[1, 2, 0]).assign_coords(row=[3, 1, 2]))
     with pytest.warns(pymc_ksd.DrawsWarning, match="'mu' in `data` is not"):
         pymc_ksd.ksd_test(model, changed, progressbar=False)
+
+
+def test_the_command_line_finds_a_bambi_model(tmp_path):
+    file = tmp_path / "written_by_bambi.py"
+    file.write_text(
+        "import bambi, pandas as pd\n"
+        "frame = pd.DataFrame({'x': [1.0, 2.0, 4.0], 'y': [1.0, 3.0, 4.0]})\n"
+        "model = bambi.Model('y ~ x', frame)\n"
+    )
+    for place in (str(file), f"{file}:model"):
+        assert isinstance(load_model(place), bambi.Model)

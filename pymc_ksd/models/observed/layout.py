@@ -163,8 +163,8 @@ def one_observation(rv: TensorVariable, shape: tuple[int, ...]) -> str:
     op = rv.owner.op
     if int(np.prod(shape)) == 1:
         return (
-            "a single number: a distribution cannot be told from one number. Check a model with "
-            "several observations, or compare the number with posterior predictive draws."
+            "a single number: a distribution cannot be told from one observation. Check a model "
+            "with several observations, or compare the number with posterior predictive draws."
         )
     if support_dims(rv) == 0:
         return (
