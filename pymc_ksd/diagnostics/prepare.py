@@ -19,7 +19,7 @@ from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import optional_count, seeded_generator
 from pymc_ksd.samples.containers import holds_draws, values_of
-from pymc_ksd.samples.data import checked_samples
+from pymc_ksd.samples.data import checked_samples, warn_of_few_points
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
@@ -260,6 +260,7 @@ def _read(target: Target, data: Any) -> Sample:
     if holds_draws(data):
         return read_draws(target, data)
     samples = checked_samples(values_of(data, target.variables), target.variables)
+    warn_of_few_points(len(samples[target.names[0]]), target.variables)
     return Sample(target.unconstrained(samples))
 
 

@@ -164,7 +164,7 @@ def cell(value: object) -> str:
     if not isinstance(value, int | float | np.number):
         return str(value)
     number = float(value)
-    if np.isnan(number):
-        return "–"
+    if not np.isfinite(number):
+        return "–" if np.isnan(number) else "∞" if number > 0 else "-∞"
     whole = number == round(number) and abs(number) >= 10
     return f"{number:,.0f}" if whole else f"{number:.4g}"

@@ -45,11 +45,10 @@ def checked_samples(
     n = next(iter(lengths.values()))
     if n < 2:
         raise ValueError(f"`data` must have at least 2 points, got {n}.")
-    _warn_of_few(n, variables)
     return samples
 
 
-def _warn_of_few(n: int, variables: Sequence[Variable]) -> None:
+def warn_of_few_points(n: int, variables: Sequence[Variable]) -> None:
     """Show how data were read that have fewer points than coordinates, which is seldom meant."""
     width = sum(variable.size for variable in variables)
     if n < width:

@@ -8,7 +8,6 @@ from tests.zoo.registry import Error, add
 #: A clear refusal; where observations stay independent, a check would be better still.
 MARGINALISED = Error(r"(?is)'y'.*marginal")
 MARGINALISED_EACH = Error(MARGINALISED.message, may_work=True)
-NO_NDIM_SUPP = dict.fromkeys(["ksd_ppc", "ksd_report"], "AttributeError: ndim_supp")
 DISCRETE = Error(r"'tau'.*is discrete")
 
 
@@ -118,14 +117,14 @@ def switchpoint_with_discrete_variable():
     return _switchpoint_model()
 
 
-@add(quick=True, needs=("pymc_extras",), ppc=MARGINALISED, pending=NO_NDIM_SUPP)
+@add(quick=True, needs=("pymc_extras",), ppc=MARGINALISED)
 def marginalised_switchpoint():
     import pymc_extras
 
     return pymc_extras.marginalize(_switchpoint_model(), ["tau"])
 
 
-@add(needs=("pymc_extras",), ppc=MARGINALISED_EACH, pending=NO_NDIM_SUPP)
+@add(needs=("pymc_extras",), ppc=MARGINALISED_EACH)
 def marginalised_mixture():
     import pymc_extras
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.zoo.registry import FUNCTIONS, WORKS, Error, add
+from tests.zoo.registry import FUNCTIONS, NOT_PASSED, WORKS, Error, add
 
 NEEDS = ("bambi",)
 #: All functions want a PyMC model.
@@ -68,7 +68,7 @@ def bambi_backend_groups():
     compiled=WORKS,
     score=NOT_TOGETHER,
     ppc=NOT_TOGETHER,
-    report=NOT_TOGETHER,
+    report=NOT_PASSED,
 )
 def bambi_backend_slope():
     """The PyMC model itself, with draws whose intercept is not the model's: their ``mu`` tells."""

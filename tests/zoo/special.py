@@ -16,7 +16,6 @@ def _outcomes(n=25, seed=110):
 @add(
     quick=FUNCTIONS,
     ppc=POTENTIAL,
-    pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "the potential is ignored"),
 )
 def potential_as_constraint():
     with pm.Model() as model:

@@ -37,7 +37,6 @@ def censored_regression_with_own_bounds():
 @add(
     quick=True,
     ppc=Error(r"(?i)potential"),
-    pending=dict.fromkeys(["ksd_ppc", "ksd_report"], "the potential is ignored"),
 )
 def censored_by_potential():
     """Observed times as a variable, censored ones as a potential."""
