@@ -132,7 +132,7 @@ def test_smoothed_spins_have_the_closed_form_score(rng):
 @pytest.mark.parametrize("module", [mixture, boltzmann, ising])
 def test_new_parameters_compile_nothing(module, rng, count_compilations):
     experiment = module.EXPERIMENT
-    setting = Setting(experiment.settings[0].perturbed, 0.1, 40)
+    setting = Setting(experiment.settings[0].perturbed, 0.1, 60)
     experiment.trial(setting, True, rng)
     before = len(count_compilations)
     found = experiment.trial(setting, False, rng)

@@ -155,12 +155,12 @@ def status_of(result: xr.Dataset) -> str:
     Results without the attribute "status" are judged by p-value and level, and so is one observed
     variable of several, which share the attribute.
     """
-    status = str(result.attrs.get("status", ""))
-    if status and result.attrs.get("target") != "fitted":
-        return status
+    cannot_tell = result.attrs.get("status") == "cannot tell"
+    if cannot_tell and result.attrs.get("target") != "fitted":
+        return "cannot tell"
     if bool((result["p_value"] <= float(result.attrs["alpha"])).any()):
         return "rejected"
-    return status if status == "cannot tell" else "passed"
+    return "cannot tell" if cannot_tell else "passed"
 
 
 def is_weak(result: xr.Dataset) -> bool:

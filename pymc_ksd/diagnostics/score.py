@@ -284,7 +284,8 @@ def target_of(
     """Return the target of a model, or of the compiled score that was given in its place."""
     if not isinstance(model, Score):
         target = model_target(resolve_model(model), var_names, sample_dims, compile_kwargs)
-        return replace(target, bambi=bambi_parameters(model))
+        parameters = bambi_parameters(model)
+        return target if parameters is None else replace(target, bambi=parameters)
     if var_names is not None or sample_dims is not None:
         raise ValueError(
             "`var_names` and `sample_dims` are fixed in a compiled Score: give them to "

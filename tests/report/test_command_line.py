@@ -217,8 +217,8 @@ def test_reasons(arguments, reason, capsys):
     ("file", "code", "reason"),
     [
         ("apart.nc", 2, "The chains disagree"),
-        ("slow.nc", 2, "The chains move slowly"),
-        ("frozen.nc", 1, ""),
+        ("slow.nc", 2, "The chains are short"),
+        ("frozen.nc", 2, "The chains stand still"),
         ("prior.nc", 1, ""),
     ],
 )

@@ -170,8 +170,8 @@ def test_a_test_that_cannot_tell_says_why_and_what_to_do(rng):
     assert numbers["ESS"][1] == "effective draws of 1,000, chain by chain"
     assert "no sign" not in str(words)
     assert "Cannot tell" in words._repr_html_()
-    # A p-value that rejects is an answer, whatever else there is to say.
-    assert explain(result.assign(p_value=0.001).assign_attrs(CANNOT_TELL)).status == "rejected"
+    # Of chains that stand still no p-value is an answer.
+    assert explain(result.assign(p_value=0.001).assign_attrs(CANNOT_TELL)).status == "cannot tell"
 
 
 def test_a_check_that_cannot_tell_is_no_pass(checked):
