@@ -12,6 +12,7 @@ import pymc as pm
 from pymc_ksd.compilation import one_at_a_time
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.bambi_models import bambi_parameters
+from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.model_target import model_target, resolve_model
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.models.observed.potentials import check_potentials
@@ -19,9 +20,9 @@ from pymc_ksd.models.observed.predictive import predictive_target
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import model_draws
-from pymc_ksd.samples.containers import holds_draws, values_of
+from pymc_ksd.samples.containers import draws_group, holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
-from pymc_ksd.samples.draws import DrawsWarning
+from pymc_ksd.samples.draws import DrawsWarning, check_together
 from pymc_ksd.samples.posterior import given_values
 
 #: Draws of a posterior that new data are held against, and fewer than which are too few.
@@ -311,8 +312,9 @@ def predictive(
             "`data` must be new observations when `posterior` is given. To check the model on the "
             "data it was fitted to, use ksd_ppc."
         )
-    posterior = model_draws(posterior, bambi_parameters(model))
-    model = resolve_model(model)
+    parameters = bambi_parameters(model)
+    model, posterior = resolve_model(model), model_draws(posterior, parameters)
+    check_together(belonging(model), draws_group(posterior), is_bambi=parameters is not None)
     rvs = observed_variables(model, var_names)
     if len(rvs) > 1:
         raise ValueError(

@@ -43,9 +43,11 @@ def is_bambi(model: Any) -> bool:
 
 
 def pymc_model(model: Any) -> pm.Model:
-    """Return the PyMC model of a Bambi model, which is built if it has not been yet."""
+    """Return the PyMC model of a Bambi model, which must have been built."""
     if not model.built:
-        model.build()
+        raise ValueError(
+            "`model` is a bambi.Model that has no PyMC model yet: call its `build` or `fit` first."
+        )
     built: pm.Model = model.backend.model
     return built
 

@@ -90,7 +90,7 @@ def plot_ksd_test(
             color=style["color"],
         )
     return picture.close(
-        xlabel=f"{result.attrs['statistic'].upper()}-statistic, {result.attrs['null']} null",
+        xlabel=f"{_unit(result)}, {result.attrs['null']} null",
         title=conclusion(result),
     )
 
@@ -109,3 +109,9 @@ def _histogram(result: xr.Dataset) -> xr.Dataset:
 def _middle(result: xr.Dataset) -> float:
     values = [*result["null_distribution"].values, float(result["statistic"])]
     return (min(values) + max(values)) / 2
+
+
+def _unit(result: xr.Dataset) -> str:
+    """Say what the statistic is: an estimate, or the largest of several in one unit."""
+    name = f"{result.attrs['statistic'].upper()}-statistic"
+    return f"Largest {name} of {result.sizes['member']}, in sd" if "member" in result.dims else name

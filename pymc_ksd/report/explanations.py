@@ -210,8 +210,8 @@ def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
             size = f"{int(result.attrs['n']) / time:,.0f}"
             yield "ESS", size, f"effective draws of {int(result.attrs['n']):,}, chain by chain"
         return
-    squared = f"squared discrepancy; critical value {critical_value:.3g}"
-    yield "statistic", f"{statistic:.3g}", squared
+    unit = "largest excess of a kernel, in sd" if "member" in result.dims else "squared discrepancy"
+    yield "statistic", f"{statistic:.3g}", f"{unit}; critical value {critical_value:.3g}"
     if np.isfinite(ess_ksd):
         yield "ess_ksd", *_effective(ess_ksd, int(result.attrs["n"]), "points")
 

@@ -23,7 +23,7 @@ from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
 from pymc_ksd.report.verdict import all_findings, verdict, why_untold
-from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
+from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import fewest_replicates
 
@@ -220,7 +220,7 @@ def _test_draws(
     n = _number_of_draws(posterior)
     if posterior is not None and n is not None and n > max_draws:
         step = -(-n // max_draws)
-        data = posterior.isel(draw=slice(None, None, step))
+        data = thinned(data, step)
         found.notes.append(
             f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
             "ksd_test(model, data) uses all of them."

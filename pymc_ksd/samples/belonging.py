@@ -15,15 +15,19 @@ from pymc_ksd.samples.containers import draws_group
 #: How far stored deterministics may be from those that the model computes, as a share of the
 #: largest value: draws may be stored as single floats.
 _TOLERANCE = 0.01
+_GIVE_BAMBI = " For a model that Bambi has written, give the bambi.Model itself as `model`."
 
 
 def in_model_parameters(posterior: xr.Dataset, parameters: BambiParameters) -> xr.Dataset:
     """Return Bambi's draws as those of its PyMC model's variables.
 
     Intercepts are those of centred predictors again, and standardised effects of groups are put
-    back where they were left out.
+    back where they were left out. Draws that PyMC itself handed out, as those of a variational fit
+    are, were not changed, and stay as they are.
     """
-    changed = {}
+    attrs, changed = posterior.attrs, {}
+    if attrs.get("inference_library") and attrs.get("modeling_interface") != "bambi":
+        return posterior
     for intercept, means in parameters.means.items():
         if intercept not in posterior or not set(means) <= set(posterior.data_vars):
             continue  # whoever reads the draws says what is missing
@@ -83,8 +87,8 @@ def not_together(
         return ""
     return (
         f"{', '.join(map(repr, different))} in `data` is not what `model` computes from the same "
-        "draws: draws and model do not belong together, or the draws were changed since. For a "
-        "model that Bambi has written, give the bambi.Model itself as `model`."
+        "draws: draws and model do not belong together, or the draws were changed since."
+        f"{'' if is_bambi else _GIVE_BAMBI}"
     )
 
 

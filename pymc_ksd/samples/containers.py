@@ -144,6 +144,20 @@ def _tree(data: Any) -> xr.DataTree:
     return data if isinstance(data, xr.DataTree) else convert_to_datatree(data)
 
 
+def thinned(data: Any, step: int) -> Any:
+    """Return a container with one draw of so many in all its groups."""
+
+    def thin(group: xr.Dataset) -> xr.Dataset:
+        return group.isel(draw=slice(None, None, step)) if "draw" in group.dims else group
+
+    tree = None if isinstance(data, xr.Dataset | xr.DataArray) else _tree(data)
+    if tree is None or "posterior" not in tree.children:
+        posterior = draws_group(data)
+        return None if posterior is None else thin(posterior)
+    groups = {name: thin(group.to_dataset()) for name, group in tree.children.items()}
+    return xr.DataTree.from_dict(groups)
+
+
 @singledispatch
 def _group(data: Any, group: str) -> xr.Dataset | None:
     return _group(_tree(data), group)

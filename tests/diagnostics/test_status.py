@@ -145,6 +145,27 @@ def test_exact_draws_pass_in_any_dimension(rng, dim, kind):
     assert max(p_values) > 0.02
 
 
+def test_short_chains_are_rejected_only_clearly(rng):
+    """Exact chains this slow have a p-value of at most 0.05 more often than they should."""
+    noise = rng.normal(size=(12, 4, 400)) * np.sqrt(1 - 0.99**2)
+    statuses = []
+    for seed, chains in enumerate(lfilter([1.0], [1.0, -0.99], noise, axis=2)[..., 200:]):
+        result = ksd_test(with_density(1), draws(chains), random_seed=seed, n_bootstrap=400)
+        statuses.append(result.attrs["status"])
+        rejected = float(result["p_value"]) <= 0.005
+        assert (statuses[-1] == "rejected") == rejected
+    assert statuses.count("cannot tell") >= 10
+    far_off = ksd_test(with_density(1), draws(chains + 9), random_seed=0)
+    assert far_off.attrs["status"] == "rejected"
+
+
+def test_reason_names_the_autocorrelation_time_that_was_given(rng):
+    values = draws(rng.normal(size=(4, 200, 2)))
+    result = ksd_test(with_density(2), values, autocorrelation_time=15, random_seed=0)
+    assert result.attrs["status"] == "cannot tell"
+    assert "each is 13.3 autocorrelation times long" in result.attrs["reason"]
+
+
 def test_kernels_that_are_named_are_tested_alone(rng):
     values = draws(rng.normal(size=(4, 100, 2)))
     assert "member" not in ksd_test(with_density(2), values, kernel="imq").dims

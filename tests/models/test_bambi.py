@@ -43,7 +43,9 @@ def linear():
         "x": bambi.Prior("Normal", mu=0, sigma=1e4),
         "sigma": 1.0,
     }
-    return bambi.Model("y ~ x", FRAME, priors=priors)
+    model = bambi.Model("y ~ x", FRAME, priors=priors)
+    model.build()
+    return model
 
 
 def exact_draws(rng, chains=2, draws=200):
@@ -75,6 +77,27 @@ def test_exact_draws_pass_and_shifted_ones_do_not(rng):
     assert again["p_value"] == result["p_value"]
 
 
+def test_draws_that_pymc_handed_out_are_not_centred_again(rng):
+    """Bambi does not un-centre draws of variational fits, nor of its PyMC model."""
+    model, (posterior, _) = linear(), exact_draws(rng)
+    centred = posterior.assign(
+        Intercept=posterior["Intercept"] + FRAME["x"].mean() * posterior["x"]
+    )
+    centred.attrs = {"inference_library": "pymc"}
+    result = pymc_ksd.ksd_test(model, centred, random_seed=1, progressbar=False)
+    assert result["p_value"] > 0.05
+    posterior.attrs = {"inference_library": "pymc"}
+    result = pymc_ksd.ksd_test(model, posterior, random_seed=1, progressbar=False)
+    assert result["p_value"] < 0.01
+
+
+def test_a_model_that_was_not_built_is_refused_and_left_alone(rng):
+    model = bambi.Model("y ~ x", FRAME)
+    with pytest.raises(ValueError, match="call its `build` or `fit` first"):
+        pymc_ksd.ksd_test(model, exact_draws(rng)[0])
+    assert not model.built
+
+
 def test_every_function_takes_a_bambi_model(rng):
     model, (_, posterior) = linear(), exact_draws(rng)
     options = {"random_seed": 1, "progressbar": False}
@@ -95,7 +118,7 @@ def test_every_function_takes_a_bambi_model(rng):
 def test_the_pymc_model_with_bambis_draws_is_noticed(rng):
     model, (posterior, with_mu) = linear(), exact_draws(rng)
     options = {"random_seed": 1, "progressbar": False}
-    backend = (model.build(), model.backend.model)[1]
+    backend = model.backend.model
     without_attributes = with_mu.drop_attrs()
     for draws, words in [(posterior, "are Bambi's"), (without_attributes, "'mu' in `data` is not")]:
         with pytest.warns(pymc_ksd.DrawsWarning, match=f"{words}.*bambi.Model itself"):
