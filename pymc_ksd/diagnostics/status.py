@@ -62,8 +62,8 @@ def _too_short(sample: Any, plan: Plan) -> str:
         return _disagreement(sample)
     time = plan.null.options.get("autocorrelation_time") or sample.autocorrelation_time
     return (
-        f"The chains are short: each is {sample.n_draws / time:.1f} autocorrelation times long, and "
-        "with fewer than 20 wrong draws are hardly ever rejected."
+        f"The chains are short: each is {sample.n_draws / time:.1f} autocorrelation times long, "
+        "and with fewer than 20 wrong draws are hardly ever rejected."
     )
 
 

@@ -143,6 +143,7 @@ def test_the_pymc_model_with_bambis_draws_is_noticed(rng):
 def test_bambis_own_changes_are_undone(formula, family):
     """What Bambi does to draws of the PyMC model, by its own function, and back."""
     model = bambi.Model(formula, FRAME, family=family)
+    model.build()
     score = pymc_ksd.compile_score(model)
     backend = model.backend.model
     with warnings.catch_warnings():
