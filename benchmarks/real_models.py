@@ -219,7 +219,7 @@ def report(runs: int, workers: int, kept: Path | None, names: Sequence[str] = MO
             "one chain that stands still four standard deviations off (*one chain stuck*), and "
             "two chains three standard deviations to either side (*chains disagree*). *Prior* are "
             "draws of the prior.",
-            f"```\npython -m benchmarks.real_models --runs {runs}\n```",
+            f"```\npython -m benchmarks.real_models --runs {runs} --models {' '.join(names)}\n```",
             f"Of {n} sets of good draws {rejected} % are rejected at the level of 5 %, and the "
             f"test cannot tell of {untold} %. Of {sum(useless.values()):,} sets of useless draws "
             f"{passed} % pass.",
@@ -239,11 +239,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=sorted(ENTRIES))
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for finished models, to go on from")
     write_page(
         parser,
-        lambda options: report(options.runs, options.workers, options.keep),
+        lambda options: report(options.runs, options.workers, options.keep, options.models),
         "docs/real_models.md",
         arguments,
     )

@@ -37,7 +37,7 @@ from pymc_ksd.stein.tilt import TiltedLangevin, with_tilts
 _SIMULATED_NUMBERS = 100_000
 #: Effective draws, in units of the dimension to the power of 3/2, from which draws are whitened.
 #: With fewer the noise of their covariance takes from the statistic what it is to find.
-_DRAWS_TO_WHITEN = 2.0
+DRAWS_TO_WHITEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Comparing:
             return self
         (n, dim), time = sample.points.shape, sample.autocorrelation_time
         # Of slow chains the test is too eager without whitening, and has no power anyway.
-        enough = n / time >= _DRAWS_TO_WHITEN * dim**1.5 or not Wild(time).has_power(sample)
+        enough = n / time >= DRAWS_TO_WHITEN * dim**1.5 or not Wild(time).has_power(sample)
         return replace(self, scale="cov" if enough else "std")
 
 

@@ -2,7 +2,8 @@
 
 That nothing was rejected says something only where wrong draws would have been. Chains that are
 short for their autocorrelation are rejected too often, up to three times as often as they should be
-at a level of 5 %, so that only clear rejections count there.
+at a level of 5 %, and so are correlated draws that are few for hundreds of parameters: only clear
+rejections count there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_ksd.diagnostics.prepare import DRAWS_TO_WHITEN
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stats.test import Outcome, Plan
@@ -22,15 +24,21 @@ _MOST_RHAT = 1.1
 _MOST_OF_DIAGONAL = 0.5
 #: By how much p-values have to be below the level where chains are short.
 _CLEARER = 10
+#: From what dimension, and from what autocorrelation time on, the level of the test does not hold
+#: where draws are too few to be whitened: the multipliers miss a small part of the correlation,
+#: which many coordinates make visible.
+_MANY_COORDINATES, _CORRELATED = 100, 2.0
 
 
 def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]:
     """Return "passed", "rejected" or "cannot tell", and the reason for the last."""
     if _stands_still(sample):
         return "cannot tell", "The chains stand still: they are no sample of any distribution."
-    short = _too_short(sample, plan)
-    if outcome.p_value <= (plan.alpha / _CLEARER if short else plan.alpha):
+    short, crowded = _too_short(sample, plan), _too_many_coordinates(sample)
+    if outcome.p_value <= (plan.alpha / _CLEARER if short or crowded else plan.alpha):
         return "rejected", ""
+    if crowded and outcome.p_value <= plan.alpha:
+        return "cannot tell", crowded
     reason = (
         _too_few_replicates(plan, outcome) or short or _doubt_about_draws(sample, plan, outcome)
     )
@@ -64,6 +72,19 @@ def _too_short(sample: Any, plan: Plan) -> str:
     return (
         f"The chains are short: each is {sample.n_draws / time:.1f} autocorrelation times long, "
         "and with fewer than 20 wrong draws are hardly ever rejected."
+    )
+
+
+def _too_many_coordinates(sample: Any) -> str:
+    """Say where correlated draws are so few for their dimension that exact ones look wrong."""
+    if not isinstance(sample, Sample) or not sample.are_draws:
+        return ""
+    (n, dim), time = sample.points.shape, sample.autocorrelation_time
+    if dim <= _MANY_COORDINATES or time <= _CORRELATED or n / time >= DRAWS_TO_WHITEN * dim**1.5:
+        return ""
+    return (
+        f"The draws are correlated and, with {n / time:,.0f} effective ones, few for {dim:,} "
+        "parameters: of such draws exact ones, too, have small p-values."
     )
 
 

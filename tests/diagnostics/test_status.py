@@ -159,6 +159,19 @@ def test_short_chains_are_rejected_only_clearly(rng):
     assert far_off.attrs["status"] == "rejected"
 
 
+def test_correlated_draws_in_many_dimensions_are_rejected_only_clearly():
+    statuses = []
+    for seed in range(6):
+        noise = np.random.default_rng(seed).normal(size=(2, 700, 300)) * np.sqrt(1 - 0.5**2)
+        chains = lfilter([1.0], [1.0, -0.5], noise, axis=1)[:, 200:]
+        result = ksd_test(with_density(300), draws(chains), random_seed=seed, n_bootstrap=400)
+        statuses.append(result.attrs["status"])
+        assert (statuses[-1] == "cannot tell") == (0.005 < float(result["p_value"]) <= 0.05)
+    assert statuses.count("rejected") <= 1
+    wrong = ksd_test(with_density(300), draws(chains + 0.3), random_seed=0, n_bootstrap=400)
+    assert wrong.attrs["status"] == "rejected"
+
+
 def test_reason_names_the_autocorrelation_time_that_was_given(rng):
     values = draws(rng.normal(size=(4, 200, 2)))
     result = ksd_test(with_density(2), values, autocorrelation_time=15, random_seed=0)
