@@ -154,10 +154,13 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
             "Four chains with the exact law N(0, I) and correlation φ between neighbouring draws. "
             + _runs(levels),
             [*header("draws", "d", *(f"φ = {phi:g}" for phi in CORRELATIONS)), *level_rows],
-            "At φ = 0.95 a chain of 250 draws holds hardly more than six independent ones. Such a "
-            "test can reject, but when it does not its status is *cannot tell*.",
+            "At φ = 0.95 a chain of 250 draws holds hardly more than six independent ones. Of such "
+            "chains the status is *rejected* only where the p-value is at most a tenth of the "
+            "level, and otherwise *cannot tell*.",
             f"Two chains of 500 draws in many dimensions, {runs(HIGH)} runs of each:",
             [*header("d", *(f"φ = {phi:g}" for phi in FEW_CORRELATIONS)), *_rows(high_cells)],
+            "Correlated draws that are few for hundreds of parameters are rejected too often; there, "
+            "too, the status is *rejected* only where the p-value is at most a tenth of the level.",
             f"NUTS (nutpie, 4 × 250 draws after 400 of warm-up), {runs(NUTS)} seeds:",
             [*header("posterior", "rejected, %"), *_rows(nuts_cells)],
             "## Power",
