@@ -159,8 +159,9 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
             "level, and otherwise *cannot tell*.",
             f"Two chains of 500 draws in many dimensions, {runs(HIGH)} runs of each:",
             [*header("d", *(f"φ = {phi:g}" for phi in FEW_CORRELATIONS)), *_rows(high_cells)],
-            "Correlated draws that are few for hundreds of parameters are rejected too often; there, "
-            "too, the status is *rejected* only where the p-value is at most a tenth of the level.",
+            "Correlated draws that are few for hundreds of parameters are rejected too often; "
+            "there, too, the status is *rejected* only where the p-value is at most a tenth of the "
+            "level.",
             f"NUTS (nutpie, 4 × 250 draws after 400 of warm-up), {runs(NUTS)} seeds:",
             [*header("posterior", "rejected, %"), *_rows(nuts_cells)],
             "## Power",

@@ -162,10 +162,10 @@ def ksd_test(
         ``reason``: nothing was rejected, but chains disagree (R-hat above 1.1), are fewer than 20
         autocorrelation times long, or a hundredth of the draws outweighs all others, so that wrong
         draws might not have been rejected either. Where chains are that short, or draws correlated
-        and few for more than 100 parameters, p-values reject from a tenth of `alpha` on only. For draws, ``diagonal_share`` is what the
-        hundredth with the largest scores has of the discrepancy. Other settings and library
-        versions are attributes, too. The dataset can be saved with ``to_netcdf`` and attached to
-        inference data.
+        and few for more than 100 parameters, only p-values of at most a tenth of `alpha` reject.
+        For draws, ``diagonal_share`` is what the hundredth with the largest scores has of the
+        discrepancy. Other settings and library versions are attributes, too. The dataset can be
+        saved with ``to_netcdf`` and attached to inference data.
 
     Raises
     ------
