@@ -8,6 +8,7 @@ from benchmarks.speed import compare, sample
 from benchmarks.speed_cases import FLOORS, numpy_test, statistics, whole_tests
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # other packages' own warnings
 @pytest.mark.parametrize("dim", [1, 4])
 def test_all_methods_agree(dim):

@@ -57,6 +57,7 @@ def test_machine_has_the_closed_form_score(rng):
     np.testing.assert_allclose(differences(machine.log_density, x), score, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_machine_sums_and_draws_exactly(rng):
     machine = small_machine(rng)
 

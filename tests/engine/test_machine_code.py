@@ -213,6 +213,7 @@ def test_p_values_of_many_samples_move_less_than_their_error(rng, monkeypatch):
     assert abs(p_values[0] - p_values[1]).max() <= 1 / 1001 + 1e-12
 
 
+@pytest.mark.slow
 def test_code_is_found_again_by_the_next_process(tmp_path):
     script = (
         "import pathlib, sys, pymc_ksd, numpy as np\n"

@@ -42,6 +42,7 @@ def run(n, dim, replicates):
     return json.loads(finished.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_memory_of_a_large_sample_is_far_below_the_matrix():
     # Above `import pymc`; the n × n matrix alone would take 800 MB.
     report = run(10_000, 10, 1_000)

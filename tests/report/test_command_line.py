@@ -140,6 +140,7 @@ def test_what_cannot_run_exits_with_two_and_says_why(folder):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_a_reader_that_has_gone_does_not_change_the_exit_code(folder, option):
     code = "import sys; from pymc_ksd.report.command_line import main; sys.exit(main())"
@@ -153,6 +154,7 @@ def test_a_reader_that_has_gone_does_not_change_the_exit_code(folder, option):
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_letters_that_the_terminal_lacks_do_not_change_the_exit_code(folder):
     done = run(folder, "check", "model.py", "good.nc", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
