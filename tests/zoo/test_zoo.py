@@ -8,7 +8,6 @@ from contextlib import nullcontext
 import pymc as pm
 import pytest
 
-import pymc_ksd
 from tests.zoo.checks import call, check
 from tests.zoo.draws import APPROXIMATIONS, near_posterior, nuts, pymc_model
 from tests.zoo.models import ENTRIES
@@ -90,8 +89,9 @@ SAMPLED = [
 def test_draws_of_nuts_are_not_rejected(name):
     model = pymc_model(ENTRIES[name].build())
     result = pm.ksd_test(model, nuts(model), progressbar=False, random_seed=1)
+    # At the level of 5 % one of six good runs is rejected once in four sets of seeds.
     assert float(result["p_value"]) > 0.01
-    assert pymc_ksd.explain(result).status == "passed"
+    assert result.attrs["status"] != "cannot tell"
 
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if ENTRIES[name].exact is not None])
