@@ -108,6 +108,7 @@ def test_interrupted_report_goes_on_from_what_it_kept(tmp_path, monkeypatch):
     module = "benchmarks.sampler_calibration"
     monkeypatch.setattr(f"{module}.CORRELATIONS", (0.0,))
     monkeypatch.setattr(f"{module}.DIMENSIONS", (1,))
+    monkeypatch.setattr(f"{module}.HIGH_DIMENSIONS", ())
     monkeypatch.setattr(f"{module}.NUTS_MODELS", ())
     monkeypatch.setattr(f"{module}.POWER_CASES", POWER_CASES[:1])
     monkeypatch.setattr(f"{module}.SMC_CASES", ())
