@@ -9,6 +9,7 @@ from pymc_ksd._version import __version__
 from pymc_ksd.diagnostics.distance import ksd
 from pymc_ksd.diagnostics.evolution import ksd_evolution
 from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
+from pymc_ksd.diagnostics.moments import ksd_moments
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.score import Score, compile_score
 from pymc_ksd.diagnostics.summary import ksd_summary
@@ -73,6 +74,7 @@ __all__ = [
     "explain",
     "ksd",
     "ksd_evolution",
+    "ksd_moments",
     "ksd_ppc",
     "ksd_report",
     "ksd_summary",
@@ -87,7 +89,7 @@ __all__ = [
     "register_statistic",
 ]
 
-for _function in (ksd, ksd_evolution, ksd_ppc, ksd_report, ksd_summary, ksd_test):
+for _function in (ksd, ksd_evolution, ksd_moments, ksd_ppc, ksd_report, ksd_summary, ksd_test):
     # `hasattr` would make PyMC 6 import ArviZ's plots to look the name up there.
     if _function.__name__ not in vars(pymc):
         setattr(pymc, _function.__name__, _function)

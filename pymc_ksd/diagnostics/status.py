@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
 from pymc_ksd.diagnostics.prepare import DRAWS_TO_WHITEN
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.stats.nulls import fewest_replicates
@@ -28,6 +29,8 @@ _CLEARER = 10
 #: where draws are too few to be whitened: the multipliers miss a small part of the correlation,
 #: which many coordinates make visible.
 _MANY_COORDINATES, _CORRELATED = 100, 2.0
+#: Autocorrelation times that a chain must have for its standard errors.
+_SHORTEST = 10
 
 
 def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]:
@@ -117,3 +120,29 @@ def _doubt_about_draws(sample: Any, plan: Plan, outcome: Outcome) -> str:
             "others would not be seen."
         )
     return ""
+
+
+def status_of_moments(
+    sample: Sample, corrected: CorrectedMeans, p_value: float, alpha: float
+) -> tuple[str, str]:
+    """Return the same of means and standard deviations of draws."""
+    if _stands_still(sample):
+        return "cannot tell", "The chains stand still: they are no sample of any distribution."
+    length = sample.n_draws / float(np.median(corrected.of_mean.time))
+    short = length < _SHORTEST and not sample.independent
+    if p_value <= (alpha / _CLEARER if short else alpha):
+        return "rejected", ""
+    if sample.chains_disagree(_MOST_RHAT):
+        return "cannot tell", _disagreement(sample)
+    if short:
+        return "cannot tell", (
+            f"The chains are short: each is {length:.1f} autocorrelation times long, and standard "
+            f"errors are to be trusted from {_SHORTEST} on."
+        )
+    if corrected.few_decide.any():
+        return "cannot tell", (
+            f"A hundredth of the draws holds most of what corrects {corrected.few_decide.sum()} of "
+            f"{len(corrected.few_decide)} means, so that errors in all the others would not be "
+            "seen."
+        )
+    return "passed", ""

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import fft
+
+#: Numbers whose Fourier transforms are taken together.
+_NUMBERS_TOGETHER = 1_000_000
+#: Series with a smaller range do not vary.
+_RESOLUTION = float(np.finfo(float).resolution)
 
 
 def autocorrelation_time_of(chains: np.ndarray) -> float:
@@ -23,9 +29,7 @@ def autocorrelation_time_of(chains: np.ndarray) -> float:
     -------
     float
     """
-    from arviz_stats.base import array_stats
-
-    n_chains, n = chains.shape[:2]
+    n = chains.shape[1]
     if n < 4:
         return 1.0
     chains = chains - chains.mean(axis=1, keepdims=True)
@@ -33,13 +37,70 @@ def autocorrelation_time_of(chains: np.ndarray) -> float:
     standard = flat / np.maximum(flat.std(axis=0), np.finfo(float).tiny)
     directions, singular, _ = np.linalg.svd(standard, full_matrices=False)
     radius = (directions[:, singular > 1e-8 * singular[0]] ** 2).sum(axis=1)
-    radius = radius.reshape(chains.shape[:2])
-    radius -= radius.mean(axis=1, keepdims=True)
-    series = [*np.moveaxis(chains, -1, 0), radius]
-    sizes = np.array([array_stats.ess(values, method="mean") for values in series])
-    total = n * n_chains
-    times = np.where(np.isfinite(sizes) & (sizes > 0), total / np.maximum(sizes, 1e-300), n)
+    radius = radius.reshape(*chains.shape[:2], 1)
+    radius = radius - radius.mean(axis=1, keepdims=True)
+    times = autocorrelation_times(np.concatenate([chains, radius], axis=2))
     return float(np.clip(times.max(), 1.0, n))
+
+
+def autocorrelation_times(chains: np.ndarray) -> np.ndarray:
+    """Return the integrated autocorrelation time of many series at once.
+
+    It is the number of draws over ArviZ's effective sample size of the mean (split chains, Geyer's
+    initial monotone sequence), for all series in one Fourier transform. Chains of fewer than 4
+    draws have a time of 1.
+
+    Parameters
+    ----------
+    chains : ndarray of shape (chain, draw, p)
+        The series.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+    """
+    if chains.shape[1] < 4:
+        return np.ones(chains.shape[2])
+    count = max(1, _NUMBERS_TOGETHER // chains[:, :, 0].size)
+    starts = range(0, chains.shape[2], count)
+    parts = [_times(chains[:, :, start : start + count]) for start in starts]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _times(chains: np.ndarray) -> np.ndarray:
+    n_chains, n_draws, p = chains.shape
+    half = n_draws // 2
+    # The two halves of every chain, without the draw in the middle; lags along the last axis.
+    halves = np.concatenate([chains[:, :half], chains[:, n_draws - half :]]).transpose(2, 0, 1)
+    means = halves.mean(axis=2)
+    length = fft.next_fast_len(2 * half, real=True)
+    spectrum = np.abs(fft.rfft(halves - means[..., None], length, axis=2)) ** 2
+    covariances = fft.irfft(spectrum.mean(axis=1), length, axis=1)[:, :half] / half
+    within = covariances[:, 0] * half / (half - 1)
+    total = covariances[:, 0] + means.var(axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlations = 1 - (within[:, None] - covariances) / total[:, None]
+    correlations[:, 0] = 1.0
+    times = np.maximum(_initial_monotone_sum(correlations), 1 / np.log10(2 * n_chains * half))
+    times *= n_draws / (2 * half)
+    # Series that do not vary are as good as independent.
+    return np.where(np.ptp(halves.reshape(p, -1), axis=1) < _RESOLUTION, 1.0, times)
+
+
+def _initial_monotone_sum(correlations: np.ndarray) -> np.ndarray:
+    """Sum autocorrelations of both signs of the lag, by Geyer's initial monotone sequence."""
+    # As ArviZ does, the first negative pair of lags ends the sum, or else the last pair looked at.
+    n_pairs = max((correlations.shape[1] - 1) // 2, 1)
+    pairs = correlations[:, : 2 * n_pairs].reshape(len(correlations), -1, 2).sum(axis=2)
+    ended = np.logical_or.accumulate(~(pairs > 0), axis=1)
+    ended[:, -1] = True
+    kept = np.where(ended, 0.0, np.minimum.accumulate(np.where(ended, np.inf, pairs), axis=1))
+    # The even lag of the pair that ends it still counts, once.
+    last = ended.argmax(axis=1)
+    rows = np.arange(len(correlations))
+    extra = correlations[rows, 2 * last]
+    extra = np.where(pairs[rows, last] > 0, extra, np.maximum(extra, 0))
+    return np.asarray(-1 + 2 * kept.sum(axis=1) + extra)
 
 
 def largest_rhat_of(chains: np.ndarray) -> float:

@@ -16,7 +16,7 @@ nothing is needed but log density and score.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.tensor as pt
@@ -48,12 +48,37 @@ class TiltedLangevin(Langevin):
         return pt.dot(v, w.T) * super().block(graph)
 
 
+@dataclass(frozen=True)
+class Tilt:
+    """Where the weight of points falls with their log density, and how fast.
+
+    Attributes
+    ----------
+    centre : float
+        The log density at which the weight is one half.
+    width : float
+        How far below it the weight is small.
+    """
+
+    centre: float
+    width: float
+
+    @classmethod
+    def of(cls, log_densities: np.ndarray) -> Tilt:
+        """Return the tilt that almost all of these points are hardly touched by."""
+        low, middle = np.quantile(log_densities, (0.1, 0.5))
+        width = max(float(middle - low), _LEAST_WIDTH)
+        return cls(float(low) - _BELOW * width, width)
+
+    def weights(self, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights of points, and what their scores are multiplied by, shape (n,) each."""
+        distance = np.clip((log_densities - self.centre) / self.width, -700, 700)
+        weights = 1 / (1 + np.exp(-distance))
+        return weights, 1 + (1 - weights) / self.width
+
+
 def with_tilts(points: Points, log_densities: np.ndarray) -> Points:
     """Return points with the terms of :class:`TiltedLangevin`, from their log densities."""
-    low, middle = np.quantile(log_densities, (0.1, 0.5))
-    width = max(middle - low, _LEAST_WIDTH)
-    distance = np.clip((log_densities - low) / width + _BELOW, -700, 700)
-    tilts = 1 / (1 + np.exp(-distance))
-    factors = 1 + (1 - tilts) / width
+    tilts, factors = Tilt.of(log_densities).weights(log_densities)
     terms = {"tilted_scores": points.terms["scores"] * factors[:, None], "tilts": tilts[:, None]}
     return replace(points, terms={**points.terms, **terms})

@@ -1,0 +1,253 @@
+"""Which parameter is off, by how much, and what the right number is: moments by Stein features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_ksd.diagnostics.certificate import certificate
+from pymc_ksd.diagnostics.corrected_means import CorrectedMeans, ScoredDraws, correct_means
+from pymc_ksd.diagnostics.quantities import Quantities
+from pymc_ksd.diagnostics.results import attributes, conclusion
+from pymc_ksd.diagnostics.score import Score, target_of
+from pymc_ksd.diagnostics.scoring import check_varies, score_points
+from pymc_ksd.diagnostics.status import status_of_moments
+from pymc_ksd.models.target import Target
+from pymc_ksd.options import check_alpha, positive_number
+from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
+from pymc_ksd.samples.draws import read_draws
+from pymc_ksd.samples.sample import Sample
+from pymc_ksd.stats.zero_means import family_wise
+
+#: What the argument `order` may be, and the orders of features that are tried.
+_ORDERS: dict[Any, tuple[int, ...]] = {"auto": (1, 2), 1: (1,), 2: (2,)}
+#: Points from which the coordinates are chosen that explain a quantity.
+_SOME = 1_000
+
+
+def ksd_moments(
+    model: pm.Model | Score | None = None,
+    data: Any = None,
+    *,
+    var_names: str | Sequence[str] | None = None,
+    order: str | int = "auto",
+    alpha: float = 0.05,
+    margin: float | None = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    r"""Say which means and standard deviations of draws are off, by how much, and correct them.
+
+    The score of the posterior gives functions whose mean is known to be zero. Where draws come from
+    the posterior, their means are zero up to chance; where they do not, they tell what every
+    parameter's mean and standard deviation is off by, and what they should be. The cost grows in
+    proportion to the number of draws.
+
+    Parameters
+    ----------
+    model : pm.Model, bambi.Model or Score, optional
+        The model, by default the one whose context is active, or its compiled score.
+    data : DataTree, InferenceData or Dataset
+        A sampler's draws of all free variables.
+    var_names : str or sequence of str, optional
+        Variables to show: by default the free variables, on request any variable of the draws,
+        such as Deterministics. P-values are adjusted for the number of elements shown.
+    order : {"auto", 1, 2}, default "auto"
+        Order of the features: scores, or also products of scores and coordinates. The default
+        takes what explains draws best that it was not fitted to.
+    alpha : float, default 0.05
+        Level of the test and of a certificate.
+    margin : float, optional
+        Certify that every mean is within so many posterior standard deviations, and every standard
+        deviation within this part, of the posterior's. A test that rejects nothing does not show
+        that; a certificate does.
+    progressbar : bool, default True
+        Show a progress bar when scoring takes long.
+    compile_kwargs : mapping, optional
+        Options for ``pytensor.function``.
+
+    Returns
+    -------
+    xarray.Dataset
+        For each variable, under its own name and dims and with the dim ``diagnostic``:
+
+        - ``mean``, ``sd`` and ``mcse_mean`` of the draws, as ArviZ computes them,
+        - ``stein_mean``, ``stein_sd`` and ``stein_mcse``: the same corrected, with the standard
+          error of the corrected mean; NaN where the correction cannot be relied on,
+        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too large,
+        - ``bias_sd``: by what part their standard deviation is too large,
+        - ``z_mean`` and ``z_sd``: both in standard errors,
+        - ``p_mean`` and ``p_sd``: their p-values, adjusted for all that is shown,
+
+        and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``, the median
+        of how many times more draws would give means as good as the corrected ones. The attributes
+        hold ``status``, with ``reason`` where it is "cannot tell", and settings.
+
+    Notes
+    -----
+    With features :math:`g` of mean zero and a quantity :math:`f \approx \alpha + \beta \cdot g`,
+    the mean of :math:`f - \beta \cdot g` is a corrected mean, and :math:`\beta \cdot \bar g` is
+    what the draws' own mean is off by [1]_ [2]_. Coefficients of each part of the draws come from
+    the other parts. Corrections are left out where a few draws hold most of them, where they reach
+    further than one standard deviation, or where parts of the draws contradict each other.
+
+    A single missed mode, and errors that move neither a mean nor a variance, stay invisible:
+    :func:`ksd_test` compares whole distributions.
+
+    References
+    ----------
+    .. [1] Mira, A., Solgi, R. and Imparato, D. (2013). Zero variance Markov chain Monte Carlo for
+       Bayesian estimators. Statistics and Computing 23, 653-662. doi:10.1007/s11222-012-9344-6
+    .. [2] Oates, C. J., Girolami, M. and Chopin, N. (2017). Control functionals for Monte Carlo
+       integration. Journal of the Royal Statistical Society B 79, 695-718. doi:10.1111/rssb.12185
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, xarray as xr
+    >>> import pymc_ksd
+    >>> with pm.Model() as model:
+    ...     mu = pm.Normal("mu")
+    ...     tau = pm.HalfNormal("tau")
+    >>> rng = np.random.default_rng(0)
+    >>> draws = xr.Dataset(
+    ...     {
+    ...         "mu": (("chain", "draw"), rng.normal(0.3, 1, size=(4, 250))),  # wrong mean
+    ...         "tau": (("chain", "draw"), abs(rng.normal(size=(4, 250)))),
+    ...     }
+    ... )
+    >>> moments = pm.ksd_moments(model, draws)
+    >>> moments["mu"].sel(diagnostic=["bias_mean", "stein_mean"]).values.round(2)
+    array([ 0.25, -0.  ])
+    >>> bool(moments["p_value"] < 0.001)
+    True
+    """
+    alpha = check_alpha(alpha)
+    margin = None if margin is None else positive_number(margin, "margin")
+    if isinstance(order, bool) or order not in _ORDERS:
+        raise ValueError(f"`order` must be 'auto', 1 or 2, got {order!r}.")
+    check_draws(data, "data")
+    target = continuous_target(model, compile_kwargs)
+    sample = read_draws(target, data)
+    check_varies(sample.points, target)
+    values = score_points(target, sample.points, progressbar)
+    posterior = draws_group(data)
+    assert posterior is not None  # the draws were read from it
+    quantities = shown_quantities(target, sample, posterior, var_names)
+    return moments_of(target, sample, values, quantities, _ORDERS[order], alpha, margin)
+
+
+def continuous_target(
+    model: pm.Model | Score | None, compile_kwargs: Mapping[str, Any] | None
+) -> Target:
+    """Return the density of draws, unless it has no score."""
+    target = target_of(model, None, None, compile_kwargs)
+    if target.operator != "langevin":
+        raise ValueError(
+            f"The variable(s) {', '.join(target.names)} are discrete and have no score, from which "
+            "moments are corrected."
+        )
+    return target
+
+
+def shown_quantities(
+    target: Target,
+    sample: Sample,
+    posterior: xr.Dataset,
+    var_names: str | Sequence[str] | None,
+) -> Quantities:
+    """Return the elements of the variables that are shown: free ones, or those that are named."""
+    if len(target.variables) == 1 and target.names[0] not in posterior:
+        posterior = posterior.assign(sample.posterior)
+    known = with_numbers(posterior)
+    names = [var_names] if isinstance(var_names, str) else var_names
+    if names is None:
+        names = [name for name in target.names if name in known]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(
+            f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
+            f", got {', '.join(unknown) or 'none'}."
+        )
+    # Elements of free variables in the model's order, which is that of their coordinates.
+    own = {name: sample.posterior[name] for name in names if name in sample.posterior}
+    return Quantities.of_variables(target, known.assign(own), names)
+
+
+def moments_of(
+    target: Target,
+    sample: Sample,
+    values: Sequence[np.ndarray],
+    quantities: Quantities,
+    orders: Sequence[int],
+    alpha: float,
+    margin: float | None,
+) -> xr.Dataset:
+    """Return what :func:`ksd_moments` returns, of draws whose scores are known."""
+    numbers = quantities.values()
+    step = -(-len(numbers) // _SOME)
+    draws = ScoredDraws(
+        sample.points,
+        values[0],
+        values[1] if len(values) > 1 else None,
+        numbers,
+        quantities.coordinates(numbers[::step], sample.points[::step]),
+        sample.n_chains,
+        sample.independent,
+    )
+    corrected = correct_means(draws, orders)
+    columns = _columns(corrected)
+    result = quantities.arranged(columns)
+    p_values = np.concatenate([columns["p_mean"], columns["p_sd"]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = (corrected.error / corrected.stein_error) ** 2
+    known = np.isfinite(gain)
+    result["p_value"] = ((), float(np.nanmin(p_values)) if np.isfinite(p_values).any() else np.nan)
+    result["gain"] = ((), float(np.median(gain[known])) if known.any() else np.nan)
+    settings = {
+        "target": target.kind,
+        "sample": "draws",
+        "alpha": alpha,
+        "order": corrected.order,
+        "tilted": corrected.is_tilted,
+        "n": sample.n_points,
+        "n_chains": sample.n_chains,
+        "dim": target.dim,
+    }
+    status, reason = status_of_moments(sample, corrected, float(result["p_value"]), alpha)
+    if margin is not None:
+        settings["margin"] = margin
+        status, reason = certificate(corrected, status, reason, alpha, margin, sample.n_points)
+    settings |= {"status": status, "reason": reason}
+    result.attrs = attributes({"result": "ksd_moments", **settings})
+    result.attrs = {"conclusion": conclusion(result), **result.attrs}
+    return result
+
+
+def _columns(corrected: CorrectedMeans) -> dict[str, np.ndarray]:
+    """Return the diagnostics of every quantity."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = np.where(np.isfinite(corrected.stein_sd), corrected.stein_sd, corrected.sd)
+        bias_mean = (corrected.mean - corrected.stein_mean) / unit
+        bias_sd = corrected.sd / corrected.stein_sd - 1
+    tests = np.stack([corrected.of_mean.p_value, corrected.of_sd.p_value])
+    varies = corrected.sd > 0
+    adjusted = np.full(tests.shape, np.nan)
+    adjusted[:, varies] = family_wise(tests[:, varies])
+    return {
+        "mean": corrected.mean,
+        "sd": corrected.sd,
+        "mcse_mean": corrected.error,
+        "stein_mean": corrected.stein_mean,
+        "stein_sd": corrected.stein_sd,
+        "stein_mcse": corrected.stein_error,
+        "bias_mean": bias_mean,
+        "bias_sd": bias_sd,
+        "z_mean": np.where(varies, corrected.of_mean.z, np.nan),
+        "z_sd": np.where(varies, corrected.of_sd.z, np.nan),
+        "p_mean": adjusted[0],
+        "p_sd": adjusted[1],
+    }

@@ -1,0 +1,105 @@
+"""Quantities whose means are wanted: elements of variables in the draws, or functions of draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.diagnostics.results import contribution_name
+from pymc_ksd.models.target import Target
+
+#: Coordinates that a quantity is explained by where it has no single one of its own.
+_COORDINATES = 5
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """Elements of variables, side by side in one array.
+
+    Attributes
+    ----------
+    arrays : mapping of str to DataArray
+        Draws of every variable, with the dims chain, draw and its own.
+    own : ndarray of int of shape (p,)
+        The unconstrained coordinate that each element is a function of, -1 where it is one of
+        several.
+    """
+
+    arrays: dict[str, xr.DataArray]
+    own: np.ndarray
+
+    @classmethod
+    def of_variables(
+        cls, target: Target, posterior: xr.Dataset, names: Sequence[str]
+    ) -> Quantities:
+        """Return the elements of variables in the draws."""
+        columns, start = {}, 0
+        for variable in target.variables:
+            stop = start + variable.unconstrained_size
+            if variable.elementwise:
+                columns[variable.name] = np.arange(start, stop)
+            start = stop
+        arrays, own = {}, []
+        for name in names:
+            arrays[name] = posterior[name].transpose("chain", "draw", ...)
+            size = int(np.prod(arrays[name].shape[2:], dtype=int))
+            found = columns.get(name)
+            own.append(found if found is not None and found.size == size else np.full(size, -1))
+        return cls(arrays, np.concatenate(own) if own else np.empty(0, int))
+
+    def values(self) -> np.ndarray:
+        """Return all of them, shape (n, p): first draw of every chain, second draw, and so on."""
+        parts = []
+        for array in self.arrays.values():
+            values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
+            parts.append(values.reshape(values.shape[0] * values.shape[1], -1))
+        return np.concatenate(parts, axis=1)
+
+    def coordinates(self, values: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Return the coordinates that explain each quantity, shape (p, c): its own one first.
+
+        Where a quantity has no single one, those that it is most correlated with in some points.
+        """
+        if (self.own >= 0).all():
+            return self.own[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first, second = (
+                (array - array.mean(axis=0)) / array.std(axis=0) for array in (values, positions)
+            )
+        strength = np.abs(np.nan_to_num(first.T @ second))
+        known = np.flatnonzero(self.own >= 0)
+        strength[known, self.own[known]] = np.inf
+        count = min(_COORDINATES, positions.shape[1])
+        return np.argsort(-strength, axis=1, kind="stable")[:, :count]
+
+    def arranged(self, columns: dict[str, np.ndarray]) -> xr.Dataset:
+        """Give numbers of every quantity their variables' names, dims and labels.
+
+        Parameters
+        ----------
+        columns : dict of str to ndarray of shape (p,)
+            Numbers by diagnostic.
+
+        Returns
+        -------
+        xarray.Dataset
+            With the dim ``diagnostic`` last.
+        """
+        stacked = np.stack([np.asarray(one, dtype=float) for one in columns.values()], axis=1)
+        found, start = {}, 0
+        for name, array in self.arrays.items():
+            template = array.isel(chain=0, draw=0, drop=True)
+            part = stacked[start : start + template.size]
+            start += template.size
+            dims = [f"{dim}_" if dim == "diagnostic" else dim for dim in template.dims]
+            coords = {d: template.coords[d].values for d in template.dims if d in template.coords}
+            labels = {f"{d}_" if d == "diagnostic" else d: v for d, v in coords.items()}
+            found[contribution_name(str(name))] = xr.DataArray(
+                part.reshape(*template.shape, -1),
+                dims=[*dims, "diagnostic"],
+                coords={**labels, "diagnostic": list(columns)},
+            )
+        return xr.Dataset(found)

@@ -1,0 +1,250 @@
+r"""Regressions of quantities on Stein features, fitted on other parts of the sample.
+
+Where a quantity is :math:`f \approx \alpha + \beta \cdot g` with features g of mean zero, the mean
+of :math:`f - \beta \cdot g` estimates the mean of f under the density with a smaller error, and the
+mean of :math:`\beta \cdot g` is what the sample's own mean is off by. Every part of the sample, a
+fold, gets coefficients that were fitted to the others, so that :math:`\beta \cdot g` has mean zero
+exactly, however many features there are. All of it comes from sums of products over points, which
+may be added up in any order and on several machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_ksd.stein.features import OwnFeatures, Polynomials, Stretch
+
+_TINY = float(np.finfo(float).tiny)
+#: Ridges that are tried, in units of the features' variance; of many features only the first.
+_RIDGES, _MANY_FEATURES = (1e-6, 1e-2), 300
+#: Effective points for every feature from which on features are used.
+_POINTS_PER_FEATURE = 8
+#: Effective points for every coordinate from which on its direction is made of all scores.
+_POINTS_PER_SCORE = 2
+
+
+@dataclass(frozen=True)
+class FoldSums:
+    """Sums of products of features and quantities over the points of each fold.
+
+    Features may differ between groups of quantities, along an axis g.
+
+    Attributes
+    ----------
+    count : ndarray of shape (folds,)
+        Points.
+    features : ndarray of shape (folds, g, k)
+        Sums of features.
+    gram : ndarray of shape (folds, g, k, k)
+        Of products of features.
+    quantities : ndarray of shape (folds, g, p)
+        Of quantities.
+    cross : ndarray of shape (folds, g, k, p)
+        Of products of features and quantities.
+    squares : ndarray of shape (folds, g, p)
+        Of squared quantities.
+    """
+
+    count: np.ndarray
+    features: np.ndarray
+    gram: np.ndarray
+    quantities: np.ndarray
+    cross: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(
+        cls, features: np.ndarray, quantities: np.ndarray, folds: np.ndarray, n_folds: int
+    ) -> FoldSums:
+        """Sum over points: features of shape (g, n, k), quantities of shape (g, n, p)."""
+        parts = []
+        for fold in range(n_folds):
+            rows = folds == fold
+            own, values = features[:, rows], quantities[:, rows]
+            turned = own.transpose(0, 2, 1)
+            sums = own.sum(axis=1), turned @ own, values.sum(axis=1), turned @ values
+            parts.append((np.count_nonzero(rows), *sums, (values**2).sum(axis=1)))
+        return cls(*(np.array(part) for part in zip(*parts, strict=True)))
+
+    def __add__(self, other: FoldSums) -> FoldSums:
+        """Return the sums over the points of both."""
+        names = self.__dataclass_fields__
+        return FoldSums(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    def coefficients(self, ridge: float) -> np.ndarray:
+        """Return what fits each fold's complement best, shape (folds, g, k, p)."""
+        n = (self.count.sum() - self.count)[:, None, None]
+        mean, level = (
+            (array.sum(axis=0) - array) / n for array in (self.features, self.quantities)
+        )
+        n = n[..., None]
+        gram = (self.gram.sum(axis=0) - self.gram) / n - mean[..., None] * mean[..., None, :]
+        cross = (self.cross.sum(axis=0) - self.cross) / n - mean[..., None] * level[..., None, :]
+        spread = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), _TINY))
+        gram = gram / (spread[..., None] * spread[..., None, :])
+        gram = gram + ridge * np.eye(gram.shape[-1])
+        solved = np.linalg.solve(gram, cross / spread[..., None])
+        return np.asarray(solved / spread[..., None])
+
+    def residual_variance(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return the variance that coefficients of each fold leave in it, shape (g, p)."""
+        n = self.count.sum()
+        explained = np.einsum(
+            "fgkp,fgkp->gp", coefficients, 2 * self.cross - self.gram @ coefficients
+        )
+        mean = (self.quantities - np.einsum("fgkp,fgk->fgp", coefficients, self.features)).sum(
+            0
+        ) / n
+        variance = (self.squares.sum(axis=0) - explained) / n - mean**2
+        return np.asarray(np.maximum(variance, _TINY))
+
+    def variance(self) -> np.ndarray:
+        """Return the variance of the quantities, shape (g, p)."""
+        n = self.count.sum()
+        mean = self.quantities.sum(axis=0) / n
+        return np.asarray(np.maximum(self.squares.sum(axis=0) / n - mean**2, _TINY))
+
+
+#: Sums what a function makes of all stretches and the quantities that belong to them.
+AddUp = Callable[[Callable[[Stretch, np.ndarray], FoldSums]], FoldSums]
+
+
+@dataclass(frozen=True)
+class ControlVariates:
+    """Features and their coefficients.
+
+    Attributes
+    ----------
+    basis : Polynomials or OwnFeatures
+        The features.
+    coefficients : ndarray of shape (folds, g, k, p)
+        Theirs, for the points of each fold.
+    unexplained : ndarray of shape (quantities, 2)
+        The part of the variance of quantities and of their squares that is left.
+    """
+
+    basis: Polynomials | OwnFeatures
+    coefficients: np.ndarray
+    unexplained: np.ndarray
+
+    def explained(self, stretch: Stretch) -> np.ndarray:
+        """Return what features explain of quantities and their squares, shape (n, quantities, 2).
+
+        Its mean under the density is zero.
+        """
+        features = self.basis.features(stretch)
+        n = features.shape[1]
+        found = np.empty((n, *self.unexplained.shape))
+        for fold in np.unique(stretch.folds):
+            rows = stretch.folds == fold
+            values = features[:, rows] @ self.coefficients[fold]
+            found[rows] = values.transpose(1, 0, 2).reshape(-1, *self.unexplained.shape)
+        return found
+
+
+def with_squares(quantities: np.ndarray, basis: Polynomials | OwnFeatures) -> np.ndarray:
+    """Return quantities and their squares by group, shape (g, n, p), of shape (n, quantities)."""
+    both = np.stack([quantities, quantities**2], axis=-1)
+    if isinstance(basis, OwnFeatures):
+        return both.transpose(1, 0, 2)
+    return both.reshape(1, len(both), -1)
+
+
+def fit_control_variates(
+    add_up: AddUp,
+    coordinates: np.ndarray,
+    dim: int,
+    n_folds: int,
+    n_effective: float,
+    orders: Sequence[int],
+) -> ControlVariates:
+    """Choose features, ridge and coefficients by what is left of quantities that were not fitted.
+
+    Parameters
+    ----------
+    add_up : callable
+        Sums over all points.
+    coordinates : ndarray of int of shape (quantities, c)
+        The coordinates that each quantity has most to do with.
+    dim : int
+        The number of coordinates.
+    n_folds : int
+        The number of folds.
+    n_effective : float
+        The number of independent points that those outside a fold are worth.
+    orders : sequence of int
+        Orders that are tried: 1, 2, or both.
+
+    Returns
+    -------
+    ControlVariates
+    """
+    bases: list[Polynomials | OwnFeatures] = []
+    for order in orders:
+        if Polynomials(order).size(dim) * _POINTS_PER_FEATURE <= n_effective:
+            bases.append(Polynomials(order))
+    if 2 in orders or not bases:
+        directions = _directions(add_up, dim, n_folds, n_effective)
+        bases.append(OwnFeatures(directions, coordinates))
+    fitted = [_fitted(add_up, basis, n_folds, len(coordinates)) for basis in bases]
+    return min(fitted, key=lambda one: _typical(one.unexplained))
+
+
+def _typical(unexplained: np.ndarray) -> float:
+    return float(np.median(np.log(unexplained)))
+
+
+def _fitted(
+    add_up: AddUp, basis: Polynomials | OwnFeatures, n_folds: int, n_quantities: int
+) -> ControlVariates:
+    """Fit coefficients, with the ridge that leaves least."""
+
+    def products(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
+        values = with_squares(quantities, basis)
+        return FoldSums.of(basis.features(stretch), values, stretch.folds, n_folds)
+
+    sums = add_up(products)
+    found = []
+    for ridge in _RIDGES[: 1 if sums.gram.shape[-1] > _MANY_FEATURES else None]:
+        coefficients = sums.coefficients(ridge)
+        left = sums.residual_variance(coefficients) / sums.variance()
+        found.append(ControlVariates(basis, coefficients, left.reshape(n_quantities, 2)))
+    return min(found, key=lambda one: _typical(one.unexplained))
+
+
+def _directions(add_up: AddUp, dim: int, n_folds: int, n_effective: float) -> np.ndarray:
+    """Return what makes coordinates of scores: of all scores, or of each coordinate's own."""
+    if dim > 1 and n_effective >= _POINTS_PER_SCORE * dim:
+
+        def products(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
+            scores = stretch.weighted(stretch.scores)[None]
+            return FoldSums.of(scores, stretch.positions[None], stretch.folds, n_folds)
+
+        sums = add_up(products)
+        all_scores = sums.coefficients(_RIDGES[0])
+        alone = _alone(sums)
+        matrix = alone.coefficients(0.0).reshape(n_folds, dim)
+        left = [
+            np.median(sums.residual_variance(all_scores)),
+            np.median(alone.residual_variance(matrix[:, :, None, None])),
+        ]
+        return all_scores[:, 0] if left[0] < left[1] else matrix
+
+    def diagonal(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
+        scores = stretch.weighted(stretch.scores).T[..., None]
+        return FoldSums.of(scores, stretch.positions.T[..., None], stretch.folds, n_folds)
+
+    return add_up(diagonal).coefficients(0.0).reshape(n_folds, dim)
+
+
+def _alone(sums: FoldSums) -> FoldSums:
+    """Return the sums of every coordinate and its own score, as a group each."""
+    by_group = [array[:, 0, :, None] for array in (sums.features, sums.quantities, sums.squares)]
+    products = [
+        np.diagonal(array[:, 0], axis1=1, axis2=2)[..., None, None]
+        for array in (sums.gram, sums.cross)
+    ]
+    return FoldSums(sums.count, by_group[0], products[0], by_group[1], products[1], by_group[2])
