@@ -50,10 +50,15 @@ class Quantities:
             own.append(found if found is not None and found.size == size else np.full(size, -1))
         return cls(arrays, np.concatenate(own) if own else np.empty(0, int))
 
-    def values(self) -> np.ndarray:
-        """Return all of them, shape (n, p): first draw of every chain, second draw, and so on."""
+    def values(self, posterior: xr.Dataset | None = None) -> np.ndarray:
+        """Return all of them, shape (n, p): first draw of every chain, second draw, and so on.
+
+        Of all draws, or of those in a part of the posterior.
+        """
         parts = []
-        for array in self.arrays.values():
+        for name, array in self.arrays.items():
+            if posterior is not None:
+                array = posterior[name].transpose("chain", "draw", *array.dims[2:])
             values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
             parts.append(values.reshape(values.shape[0] * values.shape[1], -1))
         return np.concatenate(parts, axis=1)
