@@ -29,7 +29,7 @@ from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.zero_means import family_wise
 
 #: What the argument `order` may be, and the orders of features that are tried.
-_ORDERS: dict[Any, tuple[int, ...]] = {"auto": (1, 2), 1: (1,), 2: (2,)}
+ORDERS: dict[Any, tuple[int, ...]] = {"auto": (1, 2), 1: (1,), 2: (2,)}
 #: Draws by which those that are too many to hold are judged.
 _SOME_DRAWS = 10_000
 
@@ -135,12 +135,12 @@ def ksd_moments(
     """
     alpha = check_alpha(alpha)
     margin = None if margin is None else positive_number(margin, "margin")
-    if isinstance(order, bool) or order not in _ORDERS:
+    if isinstance(order, bool) or order not in ORDERS:
         raise ValueError(f"`order` must be 'auto', 1 or 2, got {order!r}.")
     effort = effort_of(None, progressbar, client)
     draws = read_scored(model, data, compile_kwargs, progressbar)
     quantities = shown_quantities(draws, var_names)
-    return moments_of(draws, quantities, _ORDERS[order], alpha, margin, effort)
+    return moments_of(draws, quantities, ORDERS[order], alpha, margin, effort)
 
 
 @dataclass(frozen=True)

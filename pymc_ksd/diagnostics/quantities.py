@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,10 +27,13 @@ class Quantities:
     own : ndarray of int of shape (p,)
         The unconstrained coordinate that each element is a function of, -1 where it is one of
         several.
+    function : callable, optional
+        What makes the variables of those in the posterior, where they are not in it themselves.
     """
 
     arrays: dict[str, xr.DataArray]
     own: np.ndarray
+    function: Callable[[xr.Dataset], dict[str, xr.DataArray]] | None = None
 
     @classmethod
     def of_variables(
@@ -45,20 +49,32 @@ class Quantities:
         arrays, own = {}, []
         for name in names:
             arrays[name] = posterior[name].transpose("chain", "draw", ...)
-            size = int(np.prod(arrays[name].shape[2:], dtype=int))
+            size = _size([arrays[name]])
             found = columns.get(name)
             own.append(found if found is not None and found.size == size else np.full(size, -1))
         return cls(arrays, np.concatenate(own) if own else np.empty(0, int))
+
+    @classmethod
+    def of_function(
+        cls, function: Callable[[xr.Dataset], dict[str, xr.DataArray]], posterior: xr.Dataset
+    ) -> Quantities:
+        """Return the elements of what a function makes of draws."""
+        arrays = function(posterior)
+        return cls(arrays, np.full(_size(arrays.values()), -1), function)
 
     def values(self, posterior: xr.Dataset | None = None) -> np.ndarray:
         """Return all of them, shape (n, p): first draw of every chain, second draw, and so on.
 
         Of all draws, or of those in a part of the posterior.
         """
+        source: Any = posterior
+        if posterior is None:
+            source = self.arrays
+        elif self.function is not None:
+            source = self.function(posterior)
         parts = []
-        for name, array in self.arrays.items():
-            if posterior is not None:
-                array = posterior[name].transpose("chain", "draw", *array.dims[2:])
+        for name, template in self.arrays.items():
+            array = source[name].transpose("chain", "draw", *template.dims[2:])
             values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
             parts.append(values.reshape(values.shape[0] * values.shape[1], -1))
         return np.concatenate(parts, axis=1)
@@ -108,3 +124,8 @@ class Quantities:
                 coords={**labels, "diagnostic": list(columns)},
             )
         return xr.Dataset(found)
+
+
+def _size(arrays: Iterable[xr.DataArray]) -> int:
+    """Return the number of elements of draws of variables."""
+    return sum(int(np.prod(array.shape[2:], dtype=int)) for array in arrays)
