@@ -88,7 +88,8 @@ class FoldSums:
         spread = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), _TINY))
         gram = gram / (spread[..., None] * spread[..., None, :])
         gram = gram + ridge * np.eye(gram.shape[-1])
-        return _solved(gram, cross / spread[..., None]) / spread[..., None]
+        solved = np.linalg.solve(gram, cross / spread[..., None])
+        return np.asarray(solved / spread[..., None])
 
     def residual_variance(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the variance that coefficients of each fold leave in it, shape (g, p)."""
@@ -107,19 +108,6 @@ class FoldSums:
         n = self.count.sum()
         mean = self.quantities.sum(axis=0) / n
         return np.asarray(np.maximum(self.squares.sum(axis=0) / n - mean**2, _TINY))
-
-
-def _solved(gram: np.ndarray, cross: np.ndarray) -> np.ndarray:
-    """Solve positive definite systems, along all axes but the last two."""
-    if gram.shape[-1] <= _MANY_FEATURES:
-        return np.asarray(np.linalg.solve(gram, cross))
-    from scipy.linalg import cho_factor, cho_solve  # slow to import
-
-    # Twice as fast, which matters for many features only.
-    found = np.empty_like(cross)
-    for index in np.ndindex(gram.shape[:-2]):
-        found[index] = cho_solve(cho_factor(gram[index], check_finite=False), cross[index])
-    return found
 
 
 #: Sums what a function makes of all stretches and the quantities that belong to them.
