@@ -208,6 +208,9 @@ def report(runs: int, workers: int, kept: Path | None, names: Sequence[str] = MO
     rejected = Rate(totals["good"]["rejected"], n)
     untold = Rate(totals["good"]["cannot tell"], n)
     passed = Rate(useless["passed"], sum(useless.values()))
+    command = f"python -m benchmarks.real_models --runs {runs}"
+    if tuple(names) != MODELS:
+        command += f" --models {' '.join(names)}"
     return page(
         [
             "# Good and useless draws of real models",
@@ -219,7 +222,7 @@ def report(runs: int, workers: int, kept: Path | None, names: Sequence[str] = MO
             "one chain that stands still four standard deviations off (*one chain stuck*), and "
             "two chains three standard deviations to either side (*chains disagree*). *Prior* are "
             "draws of the prior.",
-            f"```\npython -m benchmarks.real_models --runs {runs} --models {' '.join(names)}\n```",
+            f"```\n{command}\n```",
             f"Of {n} sets of good draws {rejected} % are rejected at the level of 5 %, and the "
             f"test cannot tell of {untold} %. Of {sum(useless.values()):,} sets of useless draws "
             f"{passed} % pass.",
