@@ -150,6 +150,11 @@ def continuous_target(
             f"The variable(s) {', '.join(target.names)} are discrete and have no score, from which "
             "moments are corrected."
         )
+    if target.circular:
+        raise ValueError(
+            f"The variable(s) {', '.join(target.circular)} live on a circle, where means and "
+            "standard deviations depend on where it is cut open: they cannot be corrected."
+        )
     return target
 
 
@@ -172,8 +177,14 @@ def shown_quantities(
             f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
-    # Elements of free variables in the model's order, which is that of their coordinates.
-    own = {name: sample.posterior[name] for name in names if name in sample.posterior}
+    # Elements of free variables in the model's order, which is that of their coordinates; but
+    # intercepts as Bambi shows them, not those of centred predictors that its model has.
+    shifted = {} if target.bambi is None else target.bambi.means
+    own = {
+        name: sample.posterior[name]
+        for name in names
+        if name in sample.posterior and name not in shifted
+    }
     return Quantities.of_variables(target, known.assign(own), names)
 
 

@@ -138,6 +138,8 @@ class Prepared:
         Randomness for what comes next.
     bandwidth_rng : numpy.random.Generator
         Picks points for the median distances of simulated samples.
+    values : tuple of ndarray
+        What the operator takes of the unconstrained points; empty for a stream.
     """
 
     target: Target
@@ -148,6 +150,7 @@ class Prepared:
     seed: int | str
     rng: np.random.Generator
     bandwidth_rng: np.random.Generator
+    values: tuple[np.ndarray, ...] = ()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -236,6 +239,7 @@ def prepare(
     bandwidth_rng, rest = rng.spawn(2)
     operator = OPERATORS[target.operator]
     points: Points | ScaledStream
+    values: tuple[np.ndarray, ...] = ()
     if may_stream and holds_draws(data) and is_large(target, data):
         how = replace(how, scale="cov") if how.scale == "auto" else how
         sample: Any = DrawStream(target, data)
@@ -252,7 +256,7 @@ def prepare(
         if tilted:
             points = with_tilts(points, values[1])
         panel = how.panel(operator, points.positions, bandwidth_rng, tilted=tilted)
-    return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng)
+    return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng, values)
 
 
 def _read(target: Target, data: Any) -> Sample:
