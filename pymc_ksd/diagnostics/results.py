@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -257,12 +258,12 @@ def wrong_moments(moments: xr.Dataset) -> list[str]:
 
     With a margin, those outside of it.
     """
-    labels, table = parameter_table(moments, ["bias_mean", "bias_sd", "p_mean", "p_sd"])
-    biases, proven = table[:, :2], table[:, 2:] <= float(moments.attrs["alpha"])
-    sizes = _proven_sizes(biases, proven)
-    worst = np.argsort(-sizes, kind="stable")
-    outside = worst[sizes[worst] > float(moments.attrs.get("margin", 0.0))]
-    return [f"{labels[row]}: {_amount(biases[row], proven[row])}" for row in outside]
+    biases = Biases.of(moments)
+    outside = _proven_sizes(biases.sizes, biases.proven) > float(moments.attrs.get("margin", 0.0))
+    return [
+        f"{biases.labels[row]}: {_amount(biases.sizes[row], biases.proven[row])}"
+        for row in np.flatnonzero(outside)
+    ]
 
 
 def worst_moment(moments: xr.Dataset) -> str:
@@ -273,33 +274,59 @@ def worst_moment(moments: xr.Dataset) -> str:
     return f"{wrong[0]}{others}." if wrong else ""
 
 
-def ranked_biases(moments: xr.Dataset) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return what means and standard deviations are off by, and how exactly that is known.
+@dataclass(frozen=True)
+class Biases:
+    """What means and standard deviations of draws are off by, the worst parameters first.
 
-    Parameters
+    First come those that are proven off, then others by their z-scores.
+
+    Attributes
     ----------
-    moments : xarray.Dataset
-        What :func:`ksd_moments` returned.
-
-    Returns
-    -------
     labels : list of str
-        Parameters: first those that are proven off, the worst first, then others by their z-scores.
-    biases, errors : ndarray of shape (parameters, 2)
+        Parameters.
+    sizes, errors : ndarray of shape (parameters, 2)
         Of the mean, in posterior standard deviations, and of the standard deviation, as a part of
         it, with standard errors; NaN where nothing can be said.
+    proven : ndarray of bool of shape (parameters, 2)
+        Which of them are more than chance.
     """
-    wanted = ["bias_mean", "bias_sd", "p_mean", "p_sd", "z_mean", "z_sd", "mcse_mean", "sd"]
-    labels, table = parameter_table(moments, wanted)
-    biases, p_values, z, (mcse, sd) = table[:, :2], table[:, 2:4], table[:, 4:6], table[:, 6:].T
+
+    labels: list[str]
+    sizes: np.ndarray
+    errors: np.ndarray
+    proven: np.ndarray
+
+    @classmethod
+    def of(cls, moments: xr.Dataset) -> Biases:
+        """Return those of what :func:`ksd_moments` returned."""
+        labels, table = parameter_table(moments, ["bias_mean", "bias_sd", "p_mean", "p_sd"])
+        sizes, proven = table[:, :2], table[:, 2:] <= float(moments.attrs["alpha"])
+        _, z = parameter_table(moments, ["z_mean", "z_sd"])
+        strength = np.nan_to_num(np.abs(z)).max(axis=1)
+        order = np.lexsort((-strength, -_proven_sizes(sizes, proven)))
+        names = [labels[row] for row in order]
+        return cls(names, sizes[order], _errors_of_biases(moments)[order], proven[order])
+
+    def first(self, count: int) -> Biases:
+        """Return the worst."""
+        arrays = (array[:count] for array in (self.sizes, self.errors, self.proven))
+        return Biases(self.labels[:count], *arrays)
+
+
+def _errors_of_biases(moments: xr.Dataset) -> np.ndarray:
+    """Return standard errors of what means and standard deviations are off by."""
+    wanted = ["bias_mean", "bias_sd", "z_sd", "mcse_mean", "sd", "stein_mean"]
+    mean, sd, z_sd, mcse, spread, known = parameter_table(moments, wanted)[1].T
     with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.abs(biases / z)
-        # Of z-scores next to zero the skewness is not known: as of a normal distribution.
-        usual = (mcse / sd)[:, None] * np.array([1.0, 0.5**0.5])
-    errors = np.where(np.abs(z) > _CLEAR, errors, np.where(np.isnan(biases), np.nan, usual))
-    sizes = _proven_sizes(biases, p_values <= float(moments.attrs["alpha"]))
-    order = np.lexsort((-np.nan_to_num(np.abs(z)).max(axis=1), -sizes))
-    return [labels[row] for row in order], biases[order], errors[order]
+        # Chance moves the draws' own mean, and hardly the corrected one.
+        of_mean = np.where(np.isnan(known), np.nan, mcse / spread * (1 + np.nan_to_num(sd)))
+        # By what part of the draws' variance the posterior's is smaller, as the z-score has it.
+        ratio = 1 + sd
+        difference = 1 - (1 + mean**2) / ratio**2
+        of_sd = np.abs(difference / z_sd) / 2 * ratio**3
+        # Of a z-score next to zero none can be read off: as of a normal distribution.
+        of_sd = np.where(np.abs(z_sd) > _CLEAR, of_sd, of_mean / 2**0.5)
+    return np.stack([of_mean, np.where(np.isnan(sd), np.nan, of_sd)], axis=1)
 
 
 def _proven_sizes(biases: np.ndarray, proven: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import ranked_biases, status_of, within_margin, worst_moment
+from pymc_ksd.diagnostics.results import Biases, status_of, within_margin, worst_moment
 from pymc_ksd.plots.picture import DASHED, NEUTRAL, PALE, STRONG, Backend, Picture, as_dataset
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ Visual = Literal[
 ]  # fmt: skip
 #: Half the width of a 95 % interval in standard errors, and how far rows are drawn apart.
 _QUANTILE, _APART = 1.96, 0.16
+#: How pale that is drawn which may be chance, and how this and the margin look in a legend.
+_CHANCE, _PALER, _BAND = 0.4, "#b4b4b4", "#d5dfe9"
 #: What goes with the mean and with the standard deviation: name, colour, marker.
 _MEAN = ("mean, in posterior sd", STRONG, "C0", _APART)
-_SD = ("sd, as a part of the posterior's", "#d95f02", "C1", -_APART)
+_SD = ("sd (0.1 is 10 %)", "#d95f02", "C5", -_APART)
 
 
 def plot_ksd_moments(
@@ -38,8 +40,8 @@ def plot_ksd_moments(
     """Plot by how much the mean and standard deviation of every parameter are off.
 
     Both are in units of the posterior standard deviation, with 95 % intervals, and the worst
-    parameters come first. An interval that does not reach zero is no proof where there are many of
-    them: p-values in the result are adjusted for that.
+    parameters come first. Of many intervals some leave out zero by chance: those that do not count
+    as proven after adjustment for their number are pale.
 
     Parameters
     ----------
@@ -79,31 +81,53 @@ def plot_ksd_moments(
             "`result` must be a dataset from ksd_moments, which its attribute 'result' says; it "
             f"says {result.attrs.get('result')!r}."
         )
-    labels, biases, errors = ranked_biases(result)
-    xlabel = "error of the draws, in posterior standard deviations"
-    if len(labels) > max_parameters:
-        xlabel += f"; the {max_parameters} worst of {len(labels):,} parameters"
-        labels = labels[:max_parameters]
-        biases, errors = biases[:max_parameters], errors[:max_parameters]
-    data = xr.Dataset({"bias": ("row", biases[:, 0])})
-    size = (800, 260 + 30 * len(labels))
+    biases, xlabel = Biases.of(result), "error of the draws, in posterior standard deviations"
+    if len(biases.labels) > max_parameters:
+        xlabel += f"; the {max_parameters} worst of {len(biases.labels):,} parameters"
+        biases = biases.first(max_parameters)
+    data = xr.Dataset({"bias": ("row", biases.sizes[:, 0])})
+    size = (800, 190 + 34 * len(biases.labels))
     picture = Picture.open(data, size, Visual, visuals, plot_collection, backend, pc_kwargs)
     margin = float(result.attrs.get("margin", 0.0))
-    _background(picture, len(labels), margin)
-    heights = np.arange(len(labels))[::-1].astype(float)
-    for visual, column, (_, colour, marker, up) in (("mean", 0, _MEAN), ("sd", 1, _SD)):
-        bias, error = biases[:, column], _QUANTILE * errors[:, column]
-        # One line with gaps, a piece for each parameter.
-        ends = np.stack([bias - error, bias + error, np.full_like(bias, np.nan)], axis=1)
-        across = np.repeat(heights + up, 3)
-        picture.line(f"{visual}_interval", ends.ravel(), across, color=colour, width=2.0)
-        picture.dots(visual, bias, heights + up, size=40, color=colour, marker=marker)
-    _frame(picture, labels, biases, errors, margin)
-    entries = [(name, {"color": colour, "width": 2.0}) for name, colour, *_ in (_MEAN, _SD)]
+    _background(picture, len(biases.labels), margin)
+    entries = []
+    for visual, column, (name, colour, marker, up) in (("mean", 0, _MEAN), ("sd", 1, _SD)):
+        _row_by_row(picture, visual, biases, column, up, color=colour, marker=marker)
+        entries.append((name, {"color": colour, "width": 2.0}))
+    if not biases.proven.all():
+        entries.append(("may be chance", {"color": _PALER, "width": 2.0}))
     if margin:
-        entries.append((f"margin of {margin:g}", {"color": PALE, "width": 8.0, "alpha": 0.5}))
+        entries.append((f"margin of {margin:g}", {"color": _BAND, "width": 8.0}))
+    _frame(picture, biases, margin)
     picture.legend("legend", entries)
     return picture.close(xlabel=xlabel, title=_title(result))
+
+
+def _row_by_row(
+    picture: Picture,
+    visual: str,
+    biases: Biases,
+    column: int,
+    up: float,
+    *,
+    color: str,
+    marker: str,
+) -> None:
+    """Draw the dots and intervals of all parameters, those that may be chance in a paler colour."""
+    heights = np.arange(len(biases.labels))[::-1] + up
+    proven = biases.proven[:, column]
+    for suffix, rows, alpha in (("", proven, 1.0), ("_by_chance", ~proven, _CHANCE)):
+        if not rows.any():
+            continue
+        bias, error = biases.sizes[rows, column], _QUANTILE * biases.errors[rows, column]
+        # One line with gaps, a piece for each parameter.
+        ends = np.stack([bias - error, bias + error, np.full_like(bias, np.nan)], axis=1).ravel()
+        across, interval = np.repeat(heights[rows], 3), f"{visual}_interval"
+        style: dict[str, Any] = {"color": color, "alpha": alpha}
+        picture.line(interval, ends, across, label=interval + suffix, width=2.0, **style)
+        picture.dots(
+            visual, bias, heights[rows], size=40, label=visual + suffix, marker=marker, **style
+        )
 
 
 def _background(picture: Picture, count: int, margin: float) -> None:
@@ -119,25 +143,23 @@ def _background(picture: Picture, count: int, margin: float) -> None:
     picture.line("zero", [0.0, 0.0], ends, color=NEUTRAL, linestyle=DASHED, width=1.0)
 
 
-def _frame(
-    picture: Picture, labels: list[str], biases: np.ndarray, errors: np.ndarray, margin: float
-) -> None:
+def _frame(picture: Picture, biases: Biases, margin: float) -> None:
     """Name the rows, and show all of what is drawn, and zero."""
     functions = import_module(f"arviz_plots.backend.{picture.collection.backend}")
-    reach = [biases - _QUANTILE * errors, biases + _QUANTILE * errors]
-    known = np.concatenate([[-margin, margin, -0.02, 0.02], *(one.ravel() for one in reach)])
+    ends = [biases.sizes + side * _QUANTILE * biases.errors for side in (-1, 1)]
+    known = np.concatenate([[-margin, margin, -0.02, 0.02], *(one.ravel() for one in ends)])
     low, high = np.nanmin(known), np.nanmax(known)
     room = 0.05 * (high - low)
     functions.xlim((low - room, high + room), picture.axes)
-    functions.ylim((-0.7, len(labels) - 0.3), picture.axes)
+    functions.ylim((-0.7, len(biases.labels) - 0.3), picture.axes)
     if (chosen := picture.options["labels"]) is not None:
-        unknown = np.isnan(biases).all(axis=1)
+        unknown = np.isnan(biases.sizes).all(axis=1)
         texts = [
             picture.plain(f"{label} (no correction)" if nothing else label)
-            for label, nothing in zip(labels, unknown, strict=True)
+            for label, nothing in zip(biases.labels, unknown, strict=True)
         ]
-        heights = list(np.arange(len(labels))[::-1].astype(float))
-        functions.yticks(heights, texts, picture.axes, **chosen)
+        heights = np.arange(len(texts))[::-1].astype(float)
+        functions.yticks(list(heights), texts, picture.axes, **chosen)
 
 
 def _title(result: xr.Dataset) -> str:

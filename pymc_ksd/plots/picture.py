@@ -26,7 +26,7 @@ DASHED = "C1"
 
 #: Where each backend puts a legend: in a line below the picture.
 _BELOW: dict[str, dict[str, Any]] = {
-    "matplotlib": {"loc": "outside lower center", "ncols": 3, "frameon": False},
+    "matplotlib": {"loc": "outside lower center", "ncols": 4, "frameon": False},
     "bokeh": {"side": "below", "orientation": "horizontal"},
     "plotly": {"legend_orientation": "h", "legend_yref": "container", "legend_y": 0}
     | {"update_visuals": False},
@@ -118,6 +118,10 @@ class Picture:
             names, styles = zip(*entries, strict=True)
             options = {**_BELOW.get(backend, {}), **chosen}
             functions.legend(self.collection, list(styles), list(names), **options)
+            figure = self.collection.viz["figure"].item()
+            if hasattr(figure, "set_layout_engine"):
+                # Matplotlib has to make room for it.
+                figure.set_layout_engine("constrained")
 
     def close(self, **texts: str) -> PlotCollection:
         """Write title and labels of the axes, and return the collection."""
