@@ -185,7 +185,9 @@ def shown_quantities(
         for name in names
         if name in sample.posterior and name not in shifted
     }
-    return Quantities.of_variables(target, known.assign(own), names)
+    # A dataset would bring them back to the order of the labels in `data`.
+    arrays = {name: own[name] if name in own else known[name] for name in names}
+    return Quantities.of_variables(target, arrays, names)
 
 
 def moments_of(

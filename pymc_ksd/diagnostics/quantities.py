@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,7 @@ class Quantities:
 
     @classmethod
     def of_variables(
-        cls, target: Target, posterior: xr.Dataset, names: Sequence[str]
+        cls, target: Target, posterior: Mapping[str, xr.DataArray], names: Sequence[str]
     ) -> Quantities:
         """Return the elements of variables in the draws."""
         columns, start = {}, 0

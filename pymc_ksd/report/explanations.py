@@ -16,6 +16,7 @@ from pymc_ksd.diagnostics.results import (
     is_weak,
     parameter_sizes,
     parameter_table,
+    shown_p_value,
     status_of,
     worth,
     wrong_moments,
@@ -360,7 +361,7 @@ def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     """Walk the numbers of moments that matter, each with its meaning."""
     labels, _ = parameter_table(moments, ["mean"])
     family = f"of the least likely mean or sd, adjusted for those of {len(labels):,} parameters"
-    yield "p-value", f"{float(moments['p_value']):.3g}", family
+    yield "p-value", shown_p_value(moments).removeprefix("p ").removeprefix("= "), family
     if np.isfinite(moments["gain"]):
         meaning = "times as many draws have plain means as exact as the corrected ones"
         gain = float(moments["gain"])
