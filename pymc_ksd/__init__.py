@@ -8,6 +8,7 @@ import pymc
 from pymc_ksd._version import __version__
 from pymc_ksd.diagnostics.distance import ksd
 from pymc_ksd.diagnostics.evolution import ksd_evolution
+from pymc_ksd.diagnostics.expectation import ksd_expectation
 from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
 from pymc_ksd.diagnostics.moments import ksd_moments
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
@@ -75,6 +76,7 @@ __all__ = [
     "explain",
     "ksd",
     "ksd_evolution",
+    "ksd_expectation",
     "ksd_moments",
     "ksd_ppc",
     "ksd_report",
@@ -91,7 +93,16 @@ __all__ = [
     "register_statistic",
 ]
 
-for _function in (ksd, ksd_evolution, ksd_moments, ksd_ppc, ksd_report, ksd_summary, ksd_test):
+for _function in (
+    ksd,
+    ksd_evolution,
+    ksd_expectation,
+    ksd_moments,
+    ksd_ppc,
+    ksd_report,
+    ksd_summary,
+    ksd_test,
+):
     # `hasattr` would make PyMC 6 import ArviZ's plots to look the name up there.
     if _function.__name__ not in vars(pymc):
         setattr(pymc, _function.__name__, _function)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
+from pymc_ksd.diagnostics.quantities import Quantities
+from pymc_ksd.diagnostics.scored_draws import Part, ScoredDraws
+from pymc_ksd.engine.cluster import checked_client
+from pymc_ksd.engine.parts import add_parts, map_parts
+from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.engine.walk import PLAIN, Effort
 from pymc_ksd.samples.chains import autocorrelation_times
 from pymc_ksd.stats.control_variates import ControlVariates, FoldSums, fit_control_variates
 from pymc_ksd.stats.panel import share_of_few
@@ -17,8 +22,6 @@ from pymc_ksd.stein.tilt import Tilt
 
 #: Parts of a sample of which each is corrected by what the others have shown.
 _FOLDS = 4
-#: Numbers of features that are formed at a time.
-_NUMBERS_TOGETHER = 4_000_000
 #: What the hundredth part of all draws may hold of a coordinate's squared scores before the tilt.
 _LARGE_SHARE = 0.2
 #: What it may hold of a correction.
@@ -28,59 +31,15 @@ _LARGEST_SHARE = 0.5
 _FARTHEST, _LARGEST_FACTOR = 1.0, 4.0
 #: How improbable it must be that parts of the sample differ so much in what they say.
 _DISAGREEMENT = 1e-4
+#: Points from which the coordinates are chosen that explain a quantity.
+_SOME = 1_000
 #: Coordinates from which the draws' effective number is estimated.
 _COORDINATES = 100
-
-
-@dataclass(frozen=True)
-class ScoredDraws:
-    """Draws in unconstrained coordinates with their scores, and the quantities that are wanted.
-
-    Rows are the first draw of every chain, the second draw of every chain, and so on.
-
-    Attributes
-    ----------
-    points, scores : ndarray of shape (n, d)
-        Unconstrained draws and scores.
-    log_densities : ndarray of shape (n,), optional
-        Log densities, where they are known.
-    quantities : ndarray of shape (n, p)
-        What means are wanted of.
-    coordinates : ndarray of int of shape (p, c)
-        The coordinates that explain each quantity.
-    n_chains : int
-        The number of chains.
-    independent : bool
-        Whether draws are known to be independent.
-    """
-
-    points: np.ndarray
-    scores: np.ndarray
-    log_densities: np.ndarray | None
-    quantities: np.ndarray
-    coordinates: np.ndarray
-    n_chains: int
-    independent: bool = False
-
-    def by_chain(self, values: np.ndarray) -> np.ndarray:
-        """Arrange rows as (chain, draw, ...)."""
-        shape = (-1, self.n_chains, *values.shape[1:])
-        return values.reshape(shape).swapaxes(0, 1)
-
-    def times(self, values: np.ndarray) -> np.ndarray:
-        """Return autocorrelation times of columns."""
-        if self.independent:
-            return np.ones(values.shape[1])
-        return autocorrelation_times(self.by_chain(values))
-
-    @property
-    def folds(self) -> tuple[np.ndarray, int]:
-        """The part of the sample that each row is in: chains, or stretches of a single one."""
-        n_draws = len(self.points) // self.n_chains
-        if self.n_chains > 1 and not self.independent:
-            count = min(self.n_chains, _FOLDS)
-            return np.tile(np.arange(self.n_chains) * count // self.n_chains, n_draws), count
-        return np.repeat(np.arange(n_draws) * _FOLDS // n_draws, self.n_chains), _FOLDS
+#: Numbers of all series that are held, and the least draws of a chain that they have.
+_SERIES_NUMBERS, _SERIES_DRAWS = 25_000_000, 1_000
+#: Series of each quantity: itself and its square, what features explain of both, and what both are
+#: tested by.
+_SERIES = 6
 
 
 @dataclass(frozen=True)
@@ -97,16 +56,18 @@ class CorrectedMeans:
         Corrected, and the standard error of the corrected mean; NaN where the checks fail.
     of_mean, of_sd : ZeroMeans
         By what means, and variances in units of the draws' variance, are off.
-    order : int
-        Order of the features.
-    is_tilted : bool
-        Whether they are tilted.
-    few_decide : ndarray of bool
-        Where so few draws hold most of a correction that errors of all others could not be seen.
+    chain_length : float
+        The length of a chain in autocorrelation times.
     sd_error : ndarray
         Standard error of the corrected variance, as a part of the draws' variance.
     unexplained : ndarray of shape (p, 2)
         The part of the variance of quantities and of their squares that features do not explain.
+    few_decide : ndarray of bool
+        Where so few draws hold most of a correction that errors of all others could not be seen.
+    order : int
+        Order of the features.
+    is_tilted : bool
+        Whether they are tilted.
     """
 
     mean: np.ndarray
@@ -117,139 +78,233 @@ class CorrectedMeans:
     stein_error: np.ndarray
     of_mean: ZeroMeans
     of_sd: ZeroMeans
-    order: int
-    is_tilted: bool
-    few_decide: np.ndarray
+    chain_length: float
     sd_error: np.ndarray
     unexplained: np.ndarray
+    few_decide: np.ndarray
+    order: int
+    is_tilted: bool
 
     def is_explained(self, least: float) -> np.ndarray:
         """Whether features explain at least this part of a quantity and of its square."""
         return np.asarray((self.unexplained <= 1 - least).all(axis=1))
 
 
-def correct_means(draws: ScoredDraws, orders: Sequence[int]) -> CorrectedMeans:
+@dataclass(frozen=True)
+class _Units:
+    """What points and quantities are measured in, and the parts they belong to."""
+
+    frame: Frame
+    centre: np.ndarray
+    spread: np.ndarray
+    varies: np.ndarray
+    n_chains: int
+    n_draws: int
+    by_chain: bool
+
+    @property
+    def n_folds(self) -> int:
+        return min(self.n_chains, _FOLDS) if self.by_chain else _FOLDS
+
+    def stretch(self, part: Part) -> tuple[Stretch, np.ndarray]:
+        """Return points and quantities in these units."""
+        draw = part.first + np.arange(part.n_points) // self.n_chains
+        if self.by_chain:
+            folds = np.arange(part.n_points) % self.n_chains * self.n_folds // self.n_chains
+        else:
+            folds = draw * self.n_folds // self.n_draws
+        stretch = self.frame.stretch(part.points, part.scores, part.log_densities, folds)
+        return stretch, np.where(self.varies, (part.quantities - self.centre) / self.spread, 0.0)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """All series of quantities: means over consecutive draws, and sums over every fold.
+
+    Attributes
+    ----------
+    means : ndarray of shape (series, chain, draw, p)
+        The means.
+    sums : ndarray of shape (series, folds, p)
+        The sums.
+    counts : ndarray of shape (folds,)
+        How many draws a fold has.
+    """
+
+    means: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, part: Part, units: _Units, variates: ControlVariates, length: int) -> _Series:
+        """Evaluate a part; means are over so many draws, a shorter rest has none."""
+        stretch, quantities = units.stretch(part)
+        explained, tested = variates.explained(stretch)
+        values = np.concatenate([[quantities, quantities**2], explained, tested])
+        rows = [stretch.folds == fold for fold in range(units.n_folds)]
+        sums = np.stack([values[:, own].sum(axis=1) for own in rows], axis=1)
+        count = part.n_points // units.n_chains // length
+        kept = values[:, : count * length * units.n_chains]
+        shape = (len(values), count, length, units.n_chains, values.shape[2])
+        means = kept.reshape(shape).mean(axis=2).swapaxes(1, 2)
+        return cls(means, sums, np.array([np.count_nonzero(own) for own in rows]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Series]) -> _Series:
+        """Put the series of consecutive parts together."""
+        means = np.concatenate([part.means for part in parts], axis=2)
+        sums, counts = (
+            np.sum([getattr(part, name) for part in parts], axis=0) for name in ("sums", "counts")
+        )
+        return cls(means, sums, counts)
+
+
+def correct_means(
+    draws: ScoredDraws,
+    quantities: Quantities,
+    orders: Sequence[int],
+    effort: Effort = PLAIN,
+) -> CorrectedMeans:
     """Correct the means and standard deviations of quantities.
 
     Parameters
     ----------
     draws : ScoredDraws
         The draws.
+    quantities : Quantities
+        Which coordinates explain each quantity.
     orders : sequence of int
         Orders of features that may be used.
+    effort : Effort, optional
+        Whose workers do the work.
 
     Returns
     -------
     CorrectedMeans
     """
-    frame = _frame(draws)
-    centre, spread = draws.quantities.mean(axis=0), draws.quantities.std(axis=0)
-    varies = spread > 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
-    unit = np.where(varies, spread, 1.0)
-    standard = np.where(varies, (draws.quantities - centre) / unit, 0.0)
-    variates, folds = _variates(draws, frame, standard, orders)
-    explained = np.concatenate(
-        [variates.explained(stretch) for stretch, _ in _stretches(draws, frame, standard, folds)]
-    )
-    # Without the mean of a quantity, its square has the derivative of its variance.
-    series = explained.reshape(len(explained), -1)
-    kinds = np.tile([1, 2], standard.shape[1])
-    times = draws.times(series)
-    found = zero_means(draws.by_chain(series), series.mean(axis=0), times, kinds)
-    of_mean, of_sd = (_every_other(found, start) for start in (0, 1))
-    residuals = standard - explained[..., 0]
-    error, residual_error, sd_error = (
-        _errors(draws, values) for values in (standard, residuals, standard**2 - explained[..., 1])
-    )
-    bias = np.where(variates.unexplained[:, 0] < 1, of_mean.mean, 0.0)
-    residual_error = np.where(variates.unexplained[:, 0] < 1, residual_error, error)
-    variance = 1 - of_sd.mean - bias**2
-    few = np.array([_few_decide(column) for column in explained[..., 0].T])
-    good = varies & ~few & (np.abs(bias) <= _FARTHEST) & _agree(draws, residuals, folds)
-    sd_good = good & (variance >= 1 / _LARGEST_FACTOR) & (variance <= _LARGEST_FACTOR)
-    n = len(standard)
-    return CorrectedMeans(
-        centre,
-        spread * np.sqrt(n / (n - 1)),
-        spread * error,
-        np.where(good, centre - spread * bias, np.nan),
-        np.where(sd_good, spread * np.sqrt(np.maximum(variance, 0) * n / (n - 1)), np.nan),
-        np.where(good, spread * residual_error, np.nan),
-        of_mean,
-        of_sd,
-        variates.basis.order,
-        frame.tilt is not None,
-        few & varies,
-        sd_error,
-        variates.unexplained,
-    )
-
-
-def _frame(draws: ScoredDraws) -> Frame:
-    """Return the units of features, with a tilt where few draws have most of the scores."""
-    tilt = None
-    if draws.log_densities is not None:
-        shares = [share_of_few(column) for column in (draws.scores**2).T]
-        if max(shares) > _LARGE_SHARE:
-            tilt = Tilt.of(draws.log_densities)
-    return Frame(draws.points.mean(axis=0), draws.points.std(axis=0), tilt)
-
-
-def _stretches(
-    draws: ScoredDraws, frame: Frame, standard: np.ndarray, folds: np.ndarray
-) -> Iterator[tuple[Stretch, np.ndarray]]:
-    """Walk draws, some at a time, with the quantities that belong to them."""
-    n, dim = draws.points.shape
-    width = max(4 * standard.shape[1] * draws.coordinates.shape[1], 2 * dim)
-    step = max(1, _NUMBERS_TOGETHER // width)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        log_densities = None if draws.log_densities is None else draws.log_densities[rows]
-        stretch = frame.stretch(draws.points[rows], draws.scores[rows], log_densities, folds[rows])
-        yield stretch, standard[rows]
-
-
-def _variates(
-    draws: ScoredDraws, frame: Frame, standard: np.ndarray, orders: Sequence[int]
-) -> tuple[ControlVariates, np.ndarray]:
-    """Fit the control variates; return them and the fold of every draw."""
-    folds, n_folds = draws.folds
-    n, dim = draws.points.shape
+    some = draws.some()
+    step = -(-some.n_points // _SOME)
+    coordinates = quantities.coordinates(some.quantities[::step], some.points[::step])
+    units = _units(draws, some)
+    n, dim = draws.n_draws * draws.n_chains, some.points.shape[1]
+    p = coordinates.shape[0]
+    width = max(4 * p * coordinates.shape[1], 2 * dim)
+    client = checked_client(effort.client, float(n) * width)
 
     def add_up(products: Callable[[Stretch, np.ndarray], FoldSums]) -> FoldSums:
-        stretches = _stretches(draws, frame, standard, folds)
-        return reduce(FoldSums.__add__, (products(*one) for one in stretches))
+        with progress_bar("Fitting corrections", n, effort.progressbar) as bar:
+            parts = draws.parts(width, 1)
+            sums: FoldSums = add_parts(
+                lambda part: products(*units.stretch(part)), parts, client, bar
+            )
+        return sums
 
-    some = np.unique(np.linspace(0, dim - 1, _COORDINATES).astype(int))
-    time = max(1.0, float(draws.times(draws.points[:, some]).mean()))
-    n_effective = n / time * (1 - 1 / n_folds)
-    variates = fit_control_variates(add_up, draws.coordinates, dim, n_folds, n_effective, orders)
-    return variates, folds
+    n_effective = n / _typical_time(draws, some) * (1 - 1 / units.n_folds)
+    variates = fit_control_variates(add_up, coordinates, dim, units.n_folds, n_effective, orders)
+    length = max(1, min(n * p * _SERIES // _SERIES_NUMBERS + 1, draws.n_draws // _SERIES_DRAWS))
+    with progress_bar("Correcting means", n, effort.progressbar) as bar:
+        found = list(
+            map_parts(
+                lambda part: _Series.of(part, units, variates, length),
+                draws.parts(width, length),
+                client,
+                bar,
+            )
+        )
+    return _from_series(_Series.joined(found), units, variates, independent=draws.independent)
 
 
-def _every_other(found: ZeroMeans, start: int) -> ZeroMeans:
-    return ZeroMeans(*(getattr(found, name)[start::2] for name in found.__dataclass_fields__))
+def _units(draws: ScoredDraws, some: Part) -> _Units:
+    """Return the units, with a tilt where few draws have most of the scores."""
+    tilt = None
+    if some.log_densities is not None:
+        shares = [share_of_few(column) for column in (some.scores**2).T]
+        if max(shares) > _LARGE_SHARE:
+            tilt = Tilt.of(some.log_densities)
+    frame = Frame(some.points.mean(axis=0), some.points.std(axis=0), tilt)
+    centre, spread = some.quantities.mean(axis=0), some.quantities.std(axis=0)
+    varies = spread > 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
+    return _Units(
+        frame,
+        centre,
+        np.where(varies, spread, 1.0),
+        varies,
+        draws.n_chains,
+        draws.n_draws,
+        draws.n_chains > 1 and not draws.independent,
+    )
 
 
-def _errors(draws: ScoredDraws, values: np.ndarray) -> np.ndarray:
-    """Return standard errors of means as ArviZ computes them."""
-    times = draws.times(values)
-    return np.asarray(values.std(axis=0, ddof=1) * np.sqrt(times / len(values)))
+def _typical_time(draws: ScoredDraws, some: Part) -> float:
+    """Return the average autocorrelation time of coordinates, as far as some draws tell."""
+    dim = some.points.shape[1]
+    chosen = some.points[:, np.unique(np.linspace(0, dim - 1, _COORDINATES).astype(int))]
+    chains = chosen.reshape(-1, draws.n_chains, chosen.shape[1]).swapaxes(0, 1)
+    if draws.independent:
+        return 1.0
+    return max(1.0, float(autocorrelation_times(chains).mean()) * draws.n_draws / chains.shape[1])
+
+
+def _from_series(
+    series: _Series, units: _Units, variates: ControlVariates, *, independent: bool
+) -> CorrectedMeans:
+    """Return moments, errors and tests of all quantities."""
+    n = units.n_draws * units.n_chains
+    totals = series.sums.sum(axis=1) / n
+    p = len(units.centre)
+
+    def times(values: np.ndarray) -> np.ndarray:
+        return np.ones(p) if independent else autocorrelation_times(values)
+
+    def errors(values: np.ndarray) -> np.ndarray:
+        spread = values.reshape(-1, p).std(axis=0, ddof=1)
+        return np.asarray(spread * np.sqrt(times(values) / (values.shape[0] * values.shape[1])))
+
+    own, squares, explained, explained_squares, *tested = series.means
+    of_mean, of_sd = (
+        zero_means(values, totals[4 + index], times(values)) for index, values in enumerate(tested)
+    )
+    helps = variates.unexplained[:, 0] < 1
+    bias = np.where(helps, totals[2], 0.0)
+    variance_of_draws = np.maximum(totals[1] - totals[0] ** 2, 0)
+    variance = totals[1] - totals[3] - (totals[0] - bias) ** 2
+    error, left = errors(own), errors(own - explained)
+    few = np.array([_few_decide(column) for column in explained.reshape(-1, p).T])
+    good = units.varies & ~few & (np.abs(bias) <= _FARTHEST) & _agree(series, times)
+    ratio = variance / np.where(variance_of_draws > 0, variance_of_draws, 1.0)
+    sd_good = good & (ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)
+    unit = np.where(units.varies, units.spread, 0.0)
+    unbiased = np.sqrt(n / (n - 1))
+    return CorrectedMeans(
+        mean=units.centre + unit * totals[0],
+        sd=unit * np.sqrt(variance_of_draws) * unbiased,
+        error=unit * error,
+        stein_mean=np.where(good, units.centre + unit * (totals[0] - bias), np.nan),
+        stein_sd=np.where(sd_good, unit * np.sqrt(np.maximum(variance, 0)) * unbiased, np.nan),
+        stein_error=np.where(good, unit * np.where(helps, left, error), np.nan),
+        of_mean=of_mean,
+        of_sd=of_sd,
+        chain_length=series.means.shape[2] / float(np.median(of_mean.time)),
+        sd_error=errors(squares - explained_squares),
+        unexplained=variates.unexplained,
+        few_decide=few & units.varies,
+        order=variates.basis.order,
+        is_tilted=units.frame.tilt is not None,
+    )
 
 
 def _few_decide(explained: np.ndarray) -> bool:
     return share_of_few((explained - explained.mean()) ** 2) > _LARGEST_SHARE
 
 
-def _agree(draws: ScoredDraws, residuals: np.ndarray, folds: np.ndarray) -> np.ndarray:
+def _agree(series: _Series, times: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Whether corrected means of the folds differ by no more than their errors."""
     from scipy.special import chdtrc  # slow to import
 
-    times = cautious_times(draws.times(residuals), np.zeros(residuals.shape[1], int))
-    numbers = np.unique(folds)
-    counts = np.array([np.count_nonzero(folds == number) for number in numbers])
-    means = np.array([residuals[folds == number].mean(axis=0) for number in numbers])
-    variance = np.maximum(residuals.var(axis=0), np.finfo(float).tiny) * times
-    overall = residuals.mean(axis=0)
-    distance = (counts[:, None] * (means - overall) ** 2).sum(axis=0) / variance
-    return np.asarray(chdtrc(len(numbers) - 1, distance) > _DISAGREEMENT)
+    left, sums = (array[0] - array[2] for array in (series.means, series.sums))
+    counts, size = series.counts[:, None], left.shape[0] * left.shape[1]
+    variance = left.reshape(size, -1).var(axis=0) * cautious_times(times(left)) / size
+    # That of the mean of all draws; a fold has a part of them.
+    variance = np.maximum(variance, np.finfo(float).tiny) * counts.sum()
+    distance = (sums / counts - sums.sum(axis=0) / counts.sum()) ** 2 * counts / variance
+    return np.asarray(chdtrc(len(counts) - 1, distance.sum(axis=0)) > _DISAGREEMENT)

@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, null_of_draws, run_prepared
-from pymc_ksd.diagnostics.moments import moments_of, shown_quantities
+from pymc_ksd.diagnostics.moments import ORDERS, ReadDraws, moments_of, shown_quantities
 from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
@@ -24,8 +24,6 @@ from pymc_ksd.stats.test import Plan
 
 #: Steps of an evolution curve.
 _STEPS = 100
-#: Orders of features that are tried for moments.
-_ORDERS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -174,11 +172,12 @@ class DrawsResults:
         var_names: Sequence[str] | None = None,
     ) -> xr.Dataset:
         """Return what :func:`ksd_moments` returns of the same draws, which are not scored again."""
-        posterior = draws_group(data)
+        prepared, posterior = self.prepared, draws_group(data)
         assert posterior is not None  # the draws were read from it
-        target, sample = self.prepared.target, self.prepared.sample
-        quantities = shown_quantities(target, sample, posterior, var_names)
-        return moments_of(target, sample, self.prepared.values, quantities, _ORDERS, alpha, margin)
+        sample = prepared.sample
+        draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
+        quantities = shown_quantities(draws, var_names)
+        return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, Effort())
 
 
 def diagnose_draws(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,23 +11,27 @@ import pymc as pm
 import xarray as xr
 
 from pymc_ksd.diagnostics.certificate import certificate
-from pymc_ksd.diagnostics.corrected_means import CorrectedMeans, ScoredDraws, correct_means
+from pymc_ksd.diagnostics.corrected_means import CorrectedMeans, correct_means
+from pymc_ksd.diagnostics.prepare import effort_of
 from pymc_ksd.diagnostics.quantities import Quantities
 from pymc_ksd.diagnostics.results import attributes, conclusion
 from pymc_ksd.diagnostics.score import Score, target_of
+from pymc_ksd.diagnostics.scored_draws import HeldDraws, ScoredDraws, StreamedDraws
 from pymc_ksd.diagnostics.scoring import check_varies, score_points
 from pymc_ksd.diagnostics.status import status_of_moments
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import check_alpha, positive_number
-from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
+from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
+from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.zero_means import family_wise
 
 #: What the argument `order` may be, and the orders of features that are tried.
-_ORDERS: dict[Any, tuple[int, ...]] = {"auto": (1, 2), 1: (1,), 2: (2,)}
-#: Points from which the coordinates are chosen that explain a quantity.
-_SOME = 1_000
+ORDERS: dict[Any, tuple[int, ...]] = {"auto": (1, 2), 1: (1,), 2: (2,)}
+#: Draws by which those that are too many to hold are judged.
+_SOME_DRAWS = 10_000
 
 
 def ksd_moments(
@@ -39,6 +44,7 @@ def ksd_moments(
     margin: float | None = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
 ) -> xr.Dataset:
     r"""Say which means and standard deviations of draws are off, by how much, and correct them.
 
@@ -69,6 +75,8 @@ def ksd_moments(
         Show a progress bar when scoring takes long.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
+    client : distributed.Client or False, optional
+        See :func:`ksd_test`.
 
     Returns
     -------
@@ -127,17 +135,74 @@ def ksd_moments(
     """
     alpha = check_alpha(alpha)
     margin = None if margin is None else positive_number(margin, "margin")
-    if isinstance(order, bool) or order not in _ORDERS:
+    if isinstance(order, bool) or order not in ORDERS:
         raise ValueError(f"`order` must be 'auto', 1 or 2, got {order!r}.")
+    effort = effort_of(None, progressbar, client)
+    draws = read_scored(model, data, compile_kwargs, progressbar)
+    quantities = shown_quantities(draws, var_names)
+    return moments_of(draws, quantities, ORDERS[order], alpha, margin, effort)
+
+
+@dataclass(frozen=True)
+class ReadDraws:
+    """Draws whose moments are wanted, read and, unless they are too many to hold, scored.
+
+    Attributes
+    ----------
+    target : Target
+        The density.
+    sample : Sample
+        The draws, or some of them that are evenly spaced.
+    posterior : xarray.Dataset
+        All variables of the draws on the users' scale.
+    n_draws : int
+        The number of draws of a chain.
+    values : tuple of ndarray
+        Scores and log densities of the sample; none of draws that are too many to hold.
+    stream : callable, optional
+        Gives all draws, with other variables by name, where they are too many to hold.
+    """
+
+    target: Target
+    sample: Sample
+    posterior: xr.Dataset
+    n_draws: int
+    values: tuple[np.ndarray, ...] = ()
+    stream: Callable[[Sequence[str]], DrawStream] | None = None
+
+    def scored(self, quantities: Quantities) -> ScoredDraws:
+        """Return all draws with scores and quantities."""
+        if self.stream is None:
+            return HeldDraws.of(self.sample, self.values, quantities.values())
+        return StreamedDraws(self.stream(list(quantities.arrays)), self.target, quantities)
+
+
+def read_scored(
+    model: pm.Model | Score | None,
+    data: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+    progressbar: bool,
+) -> ReadDraws:
+    """Read draws and score them, or make ready to do so a stretch at a time."""
     check_draws(data, "data")
     target = continuous_target(model, compile_kwargs)
+    posterior = draws_group(data)
+    if posterior is not None and is_large(target, data):
+        step = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // _SOME_DRAWS)
+        sample = read_draws(target, thinned(data, step))
+        check_varies(sample.points, target)
+        return ReadDraws(
+            target,
+            sample,
+            posterior,
+            posterior.sizes["draw"],
+            stream=lambda names: DrawStream(target, data, names),
+        )
     sample = read_draws(target, data)
     check_varies(sample.points, target)
     values = score_points(target, sample.points, progressbar)
-    posterior = draws_group(data)
     assert posterior is not None  # the draws were read from it
-    quantities = shown_quantities(target, sample, posterior, var_names)
-    return moments_of(target, sample, values, quantities, _ORDERS[order], alpha, margin)
+    return ReadDraws(target, sample, posterior, sample.n_draws, values)
 
 
 def continuous_target(
@@ -158,15 +223,11 @@ def continuous_target(
     return target
 
 
-def shown_quantities(
-    target: Target,
-    sample: Sample,
-    posterior: xr.Dataset,
-    var_names: str | Sequence[str] | None,
-) -> Quantities:
+def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) -> Quantities:
     """Return the elements of the variables that are shown: free ones, or those that are named."""
+    target, posterior = draws.target, draws.posterior
     if len(target.variables) == 1 and target.names[0] not in posterior:
-        posterior = posterior.assign(sample.posterior)
+        posterior = posterior.assign(draws.sample.posterior)
     known = with_numbers(posterior)
     names = [var_names] if isinstance(var_names, str) else var_names
     if names is None:
@@ -177,41 +238,20 @@ def shown_quantities(
             f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
-    # Elements of free variables in the model's order, which is that of their coordinates; but
-    # intercepts as Bambi shows them, not those of centred predictors that its model has.
-    shifted = {} if target.bambi is None else target.bambi.means
-    own = {
-        name: sample.posterior[name]
-        for name in names
-        if name in sample.posterior and name not in shifted
-    }
-    # A dataset would bring them back to the order of the labels in `data`.
-    arrays = {name: own[name] if name in own else known[name] for name in names}
-    return Quantities.of_variables(target, arrays, names)
+    return Quantities.of_variables(target, known, names)
 
 
 def moments_of(
-    target: Target,
-    sample: Sample,
-    values: Sequence[np.ndarray],
+    draws: ReadDraws,
     quantities: Quantities,
     orders: Sequence[int],
     alpha: float,
     margin: float | None,
+    effort: Effort,
 ) -> xr.Dataset:
-    """Return what :func:`ksd_moments` returns, of draws whose scores are known."""
-    numbers = quantities.values()
-    step = -(-len(numbers) // _SOME)
-    draws = ScoredDraws(
-        sample.points,
-        values[0],
-        values[1] if len(values) > 1 else None,
-        numbers,
-        quantities.coordinates(numbers[::step], sample.points[::step]),
-        sample.n_chains,
-        sample.independent,
-    )
-    corrected = correct_means(draws, orders)
+    """Return what :func:`ksd_moments` returns, of draws that were read."""
+    target, sample = draws.target, draws.sample
+    corrected = correct_means(draws.scored(quantities), quantities, orders, effort)
     columns = _columns(corrected)
     result = quantities.arranged(columns)
     p_values = np.concatenate([columns["p_mean"], columns["p_sd"]])
@@ -220,20 +260,21 @@ def moments_of(
     known = np.isfinite(gain)
     result["p_value"] = ((), float(np.nanmin(p_values)) if np.isfinite(p_values).any() else np.nan)
     result["gain"] = ((), float(np.median(gain[known])) if known.any() else np.nan)
+    n = draws.n_draws * sample.n_chains
     settings = {
         "target": target.kind,
         "sample": "draws",
         "alpha": alpha,
         "order": corrected.order,
         "tilted": corrected.is_tilted,
-        "n": sample.n_points,
+        "n": n,
         "n_chains": sample.n_chains,
         "dim": target.dim,
     }
     status, reason = status_of_moments(sample, corrected, float(result["p_value"]), alpha)
     if margin is not None:
         settings["margin"] = margin
-        status, reason = certificate(corrected, status, reason, alpha, margin, sample.n_points)
+        status, reason = certificate(corrected, status, reason, alpha, margin, n)
     settings |= {"status": status, "reason": reason}
     result.attrs = attributes({"result": "ksd_moments", **settings})
     result.attrs = {"conclusion": conclusion(result), **result.attrs}

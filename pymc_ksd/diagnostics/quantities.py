@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_ksd.diagnostics.results import contribution_name
-from pymc_ksd.models.target import Target
+from pymc_ksd.models.target import Target, Variable
+from pymc_ksd.samples.draws import arranged
 
 #: Coordinates that a quantity is explained by where it has no single one of its own.
 _COORDINATES = 5
@@ -26,34 +28,57 @@ class Quantities:
     own : ndarray of int of shape (p,)
         The unconstrained coordinate that each element is a function of, -1 where it is one of
         several.
+    function : callable, optional
+        What makes the variables of those in the posterior, where they are not in it themselves.
     """
 
     arrays: dict[str, xr.DataArray]
     own: np.ndarray
+    function: Callable[[xr.Dataset], dict[str, xr.DataArray]] | None = None
 
     @classmethod
     def of_variables(
-        cls, target: Target, posterior: Mapping[str, xr.DataArray], names: Sequence[str]
+        cls, target: Target, posterior: xr.Dataset, names: Sequence[str]
     ) -> Quantities:
         """Return the elements of variables in the draws."""
         columns, start = {}, 0
         for variable in target.variables:
             stop = start + variable.unconstrained_size
             if variable.elementwise:
-                columns[variable.name] = np.arange(start, stop)
+                columns[variable.name] = variable, np.arange(start, stop)
             start = stop
         arrays, own = {}, []
         for name in names:
             arrays[name] = posterior[name].transpose("chain", "draw", ...)
-            size = int(np.prod(arrays[name].shape[2:], dtype=int))
-            found = columns.get(name)
-            own.append(found if found is not None and found.size == size else np.full(size, -1))
+            size = _size([arrays[name]])
+            found = np.full(size, -1)
+            if name in columns and columns[name][1].size == size:
+                variable, coordinates = columns[name]
+                found[_places(arrays[name], variable)] = coordinates
+            own.append(found)
         return cls(arrays, np.concatenate(own) if own else np.empty(0, int))
 
-    def values(self) -> np.ndarray:
-        """Return all of them, shape (n, p): first draw of every chain, second draw, and so on."""
+    @classmethod
+    def of_function(
+        cls, function: Callable[[xr.Dataset], dict[str, xr.DataArray]], posterior: xr.Dataset
+    ) -> Quantities:
+        """Return the elements of what a function makes of draws."""
+        arrays = function(posterior)
+        return cls(arrays, np.full(_size(arrays.values()), -1), function)
+
+    def values(self, posterior: xr.Dataset | None = None) -> np.ndarray:
+        """Return all of them, shape (n, p): first draw of every chain, second draw, and so on.
+
+        Of all draws, or of those in a part of the posterior.
+        """
+        source: Any = posterior
+        if posterior is None:
+            source = self.arrays
+        elif self.function is not None:
+            source = self.function(posterior)
         parts = []
-        for array in self.arrays.values():
+        for name, template in self.arrays.items():
+            array = source[name].transpose("chain", "draw", *template.dims[2:])
             values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
             parts.append(values.reshape(values.shape[0] * values.shape[1], -1))
         return np.concatenate(parts, axis=1)
@@ -103,3 +128,18 @@ class Quantities:
                 coords={**labels, "diagnostic": list(columns)},
             )
         return xr.Dataset(found)
+
+
+def _places(array: xr.DataArray, variable: Variable) -> np.ndarray:
+    """Return where the elements of a variable, in the order of the model, are in draws of it.
+
+    Draws may have dims, and labels along them, in another order.
+    """
+    one = array.isel(chain=[0], draw=[0])
+    numbers = one.copy(data=np.arange(one.size).reshape(one.shape))
+    return np.asarray(arranged(numbers, variable).values.ravel())
+
+
+def _size(arrays: Iterable[xr.DataArray]) -> int:
+    """Return the number of elements of draws of variables."""
+    return sum(int(np.prod(array.shape[2:], dtype=int)) for array in arrays)

@@ -128,7 +128,7 @@ def status_of_moments(
     """Return the same of means and standard deviations of draws."""
     if _stands_still(sample):
         return "cannot tell", "The chains stand still: they are no sample of any distribution."
-    length = sample.n_draws / float(np.median(corrected.of_mean.time))
+    length = corrected.chain_length
     short = length < _SHORTEST and not sample.independent
     if p_value <= (alpha / _CLEARER if short else alpha):
         return "rejected", ""

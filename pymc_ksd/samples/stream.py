@@ -5,7 +5,7 @@ The container may be backed by a file or by Dask; memory is that of one stretch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
 
@@ -40,15 +40,18 @@ class DrawStream:
         The density.
     data : DataTree, InferenceData or Dataset
         The draws, see :func:`pymc_ksd.samples.draws.read_draws`. Nothing is read yet.
+    others : sequence of str, optional
+        Other variables of the posterior that are wanted beside the points.
     """
 
-    def __init__(self, target: Target, data: Any) -> None:
+    def __init__(self, target: Target, data: Any, others: Sequence[str] = ()) -> None:
         self.target = target
         self.independent = drawn_independently(data)
         if isinstance(data, xr.DataArray) and len(target.variables) == 1:
             data = data.to_dataset(name=target.variables[0].name)
         names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}
         names |= set() if target.bambi is None else target.bambi.names
+        names |= set(others)
         self._groups: dict[str, xr.Dataset] = {}
         for group in ("posterior", "unconstrained_posterior"):
             dataset = draws_group(data, group)
@@ -79,6 +82,14 @@ class DrawStream:
         ------
         ndarray of shape (points, d)
         """
+        for points, _ in self.stretches(multiple):
+            # No stretch may wait in memory while another is used or read.
+            del _
+            yield points
+            del points
+
+    def stretches(self, multiple: int = 1) -> Iterator[tuple[np.ndarray, xr.Dataset]]:
+        """Read the same with the posterior that the points are of."""
         unit = multiple // gcd(multiple, self.n_chains)
         # What Dask holds in one piece is read at once, or it would be read again and again.
         pieces = [
@@ -89,14 +100,14 @@ class DrawStream:
         length = unit * max(1, wanted // unit)
         stops = [*range(length, self.n_draws - length + 1, length), self.n_draws]
         for start, stop in zip([0, *stops], stops, strict=False):
-            part = {
-                group: dataset.isel(draw=slice(start, stop)).compute()
-                for group, dataset in self._groups.items()
-            }
-            # A tree refers to itself and would keep its draws until the garbage collector comes.
-            draws = xr.DataTree.from_dict(part) if len(part) > 1 else part["posterior"]
-            points = read_draws(self.target, draws, is_part=True).points
-            # No stretch may wait in memory while another is used or read.
-            del part, draws
-            yield points
-            del points
+            yield self._read(slice(start, stop))
+
+    def thinned(self, step: int) -> tuple[np.ndarray, xr.Dataset]:
+        """Read one draw of so many, and the posterior that they are of."""
+        return self._read(slice(None, None, step))
+
+    def _read(self, draws: slice) -> tuple[np.ndarray, xr.Dataset]:
+        part = {name: dataset.isel(draw=draws).compute() for name, dataset in self._groups.items()}
+        # A tree refers to itself and would keep its draws until the garbage collector comes.
+        tree = xr.DataTree.from_dict(part) if len(part) > 1 else part["posterior"]
+        return read_draws(self.target, tree, is_part=True).points, part["posterior"]

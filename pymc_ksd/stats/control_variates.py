@@ -20,6 +20,8 @@ from pymc_ksd.stein.features import OwnFeatures, Polynomials, Stretch
 _TINY = float(np.finfo(float).tiny)
 #: Ridges that are tried, in units of the features' variance; of many features only the first.
 _RIDGES, _MANY_FEATURES = (1e-6, 1e-2), 300
+#: The part of a quantity's variance above which what features leave of it says that they are noise.
+_NOISE = 0.75
 #: Effective points for every feature from which on features are used.
 _POINTS_PER_FEATURE = 8
 #: Effective points for every coordinate from which on its direction is made of all scores.
@@ -130,19 +132,25 @@ class ControlVariates:
     coefficients: np.ndarray
     unexplained: np.ndarray
 
-    def explained(self, stretch: Stretch) -> np.ndarray:
-        """Return what features explain of quantities and their squares, shape (n, quantities, 2).
+    def explained(self, stretch: Stretch) -> tuple[np.ndarray, np.ndarray]:
+        """Return what features explain, and the functions of mean zero to test with.
 
-        Its mean under the density is zero.
+        Both have the shape (2, n, quantities), for quantities and their squares. They are the same,
+        but for coefficients that explain next to nothing: these are noise, and the noise of one
+        fold depends on what another is tested with. Then the first coordinate's own features are
+        tested.
         """
         features = self.basis.features(stretch)
-        n = features.shape[1]
-        found = np.empty((n, *self.unexplained.shape))
+        p = len(self.unexplained)
+        found = np.empty((2, features.shape[1], p))
         for fold in np.unique(stretch.folds):
             rows = stretch.folds == fold
-            values = features[:, rows] @ self.coefficients[fold]
-            found[rows] = values.transpose(1, 0, 2).reshape(-1, *self.unexplained.shape)
-        return found
+            values = (features[:, rows] @ self.coefficients[fold]).transpose(1, 0, 2)
+            found[:, rows] = np.moveaxis(values.reshape(-1, p, 2), 2, 0)
+        if not isinstance(self.basis, OwnFeatures):
+            return found, found
+        own = features[:, :, [0, self.basis.coordinates.shape[1]]].transpose(2, 1, 0)
+        return found, np.where(self.unexplained.T[:, None] > _NOISE, own, found)
 
 
 def with_squares(quantities: np.ndarray, basis: Polynomials | OwnFeatures) -> np.ndarray:

@@ -16,9 +16,9 @@ import numpy as np
 
 #: By what part the autocorrelation time of slow series is lengthened, and by how much more where
 #: one series has to tell it; several series tell it better.
-_CAUTION, _CAUTION_FOR_ONE = 0.05, 0.15
+_CAUTION, _CAUTION_FOR_ONE = 0.1, 0.1
 #: By what factor a series must be slower than those of its kind to get a time of its own.
-_NOISE = 1.5
+_NOISE = 1.25
 #: How much more skewed than that of as many independent numbers the mean of a slow series is, less
 #: one. It is one half for squares of an autoregression.
 _SLOW_SKEWNESS = 0.5
@@ -49,21 +49,17 @@ class ZeroMeans:
     p_value: np.ndarray
 
 
-def zero_means(
-    series: np.ndarray, mean: np.ndarray, times: np.ndarray, kinds: np.ndarray
-) -> ZeroMeans:
+def zero_means(series: np.ndarray, mean: np.ndarray, times: np.ndarray) -> ZeroMeans:
     """Test whether means of series are zero.
 
     Parameters
     ----------
     series : ndarray of shape (chain, draw, p)
-        The series, or means of consecutive stretches of them.
+        The series, of one kind, or means of consecutive stretches of them.
     mean : ndarray of shape (p,)
         Their means.
     times : ndarray of shape (p,)
         Their estimated autocorrelation times.
-    kinds : ndarray of int of shape (p,)
-        Series of the same kind have similar autocorrelation times.
 
     Returns
     -------
@@ -73,7 +69,7 @@ def zero_means(
 
     flat = series.reshape(-1, series.shape[-1])
     flat = flat - flat.mean(axis=0)
-    time = cautious_times(times, kinds)
+    time = cautious_times(times)
     squares = flat**2
     variance = squares.mean(axis=0)
     size = len(flat) / time
@@ -83,20 +79,17 @@ def zero_means(
         skewness *= (1 + _SLOW_SKEWNESS * np.clip(1 - 1 / time, 0, 1)) / np.sqrt(size)
         z = _without_skewness(mean / error, skewness)
     z = np.where(error > 0, z, 0.0)
-    p_value = 2 * stdtr(np.maximum(size - 1, 1), -np.abs(z))
+    # Of half as many as there are independent numbers: autocorrelation is estimated, too.
+    p_value = 2 * stdtr(np.maximum(size / 2, 1), -np.abs(z))
     return ZeroMeans(mean, error, time, z, p_value)
 
 
-def cautious_times(times: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """Return autocorrelation times, none shorter than is typical of its kind."""
-    found = np.empty_like(times)
-    for kind in np.unique(kinds):
-        own = kinds == kind
-        typical = float(np.median(times[own]))
-        caution = _CAUTION + _CAUTION_FOR_ONE / np.sqrt(np.count_nonzero(own))
-        least = typical * (1 + caution * max(0.0, 1 - 1 / typical))
-        found[own] = np.where(times[own] > _NOISE * typical, times[own], least)
-    return found
+def cautious_times(times: np.ndarray) -> np.ndarray:
+    """Return autocorrelation times of series of one kind, none shorter than is typical of it."""
+    typical = float(np.median(times))
+    caution = _CAUTION + _CAUTION_FOR_ONE / np.sqrt(len(times))
+    least = typical * (1 + caution * max(0.0, 1 - 1 / typical))
+    return np.where(times > _NOISE * typical, times, least)
 
 
 def _without_skewness(z: np.ndarray, skewness: np.ndarray) -> np.ndarray:

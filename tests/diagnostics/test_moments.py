@@ -1,0 +1,306 @@
+"""Moments of draws: exact posteriors, planted errors, and when nothing can be said."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import special, stats
+
+from pymc_ksd import Score, ksd_expectation, ksd_moments
+
+
+def draws_of(**values):
+    """Draws with the dims chain, draw and numbered others."""
+    fields = {}
+    for name, array in values.items():
+        own = [f"{name}_dim_{axis}" for axis in range(array.ndim - 2)]
+        fields[name] = (("chain", "draw", *own), array)
+    return xr.Dataset(fields)
+
+
+def of(result, name, diagnostic):
+    return result[name].sel(diagnostic=diagnostic).values
+
+
+@pytest.fixture(scope="module")
+def normal():
+    with pm.Model() as model:
+        pm.Normal("mu", 2.0, 3.0)
+        pm.HalfNormal("tau", 1.0)
+    return model
+
+
+def exact(rng, n_draws=500):
+    return draws_of(
+        mu=rng.normal(2, 3, size=(4, n_draws)), tau=np.abs(rng.normal(size=(4, n_draws)))
+    )
+
+
+def test_plain_columns_are_those_of_arviz(normal):
+    draws = exact(np.random.default_rng(0))
+    result = ksd_moments(normal, draws)
+    table = az.summary(draws, round_to="none")
+    for name in ("mu", "tau"):
+        for diagnostic in ("mean", "sd", "mcse_mean"):
+            assert of(result, name, diagnostic) == pytest.approx(
+                float(table.loc[name, diagnostic]), rel=1e-9
+            )
+
+
+def test_corrected_means_of_exact_draws_are_nearly_exact(normal):
+    draws = exact(np.random.default_rng(1))
+    result = ksd_moments(normal, draws)
+    assert result.attrs["status"] == "passed"
+    error = of(result, "mu", "stein_mcse")
+    assert error < 0.1 * of(result, "mu", "mcse_mean")
+    assert of(result, "mu", "stein_mean") == pytest.approx(2.0, abs=4 * error)
+    assert of(result, "mu", "stein_sd") == pytest.approx(3.0, abs=1e-2)
+    # The mean of a half-normal variable, whose logarithm is what the sampler moves.
+    error = of(result, "tau", "stein_mcse")
+    assert of(result, "tau", "stein_mean") == pytest.approx(np.sqrt(2 / np.pi), abs=4 * error)
+    assert error < 0.4 * of(result, "tau", "mcse_mean")
+    assert of(result, "tau", "stein_sd") == pytest.approx(np.sqrt(1 - 2 / np.pi), abs=0.02)
+    bias = (of(result, "mu", "mean") - 2) / 3
+    assert of(result, "mu", "bias_mean") == pytest.approx(bias, abs=5e-3)
+    assert float(result["gain"]) > 10
+
+
+def test_errors_that_correlated_parameters_share_are_seen_in_each():
+    covariance = np.array([[1.0, 0.98], [0.98, 1.0]])
+    precision = np.linalg.inv(covariance)
+    score = Score.from_callable(lambda x: -x @ precision, dim=2, names=["a", "b"])
+    rng = np.random.default_rng(2)
+    values = rng.multivariate_normal([0.3, 0.3], covariance, size=(4, 500))
+    result = ksd_moments(score, draws_of(a=values[..., 0], b=values[..., 1]))
+    assert result.attrs["status"] == "rejected"
+    for j, name in enumerate("ab"):
+        off = values[..., j].mean() / 1.0
+        assert of(result, name, "bias_mean") == pytest.approx(off, abs=0.02)
+        assert of(result, name, "p_mean") < 1e-6
+        assert of(result, name, "p_sd") > 0.05
+
+
+@pytest.mark.parametrize(("dim", "n_draws"), [(3, 250), (60, 500)])
+def test_wrong_scale_of_one_parameter_is_found_and_measured(dim, n_draws):
+    score = Score.from_callable(lambda x: -x, dim=dim, log_density=lambda x: -(x**2).sum(1) / 2)
+    values = np.random.default_rng(3).normal(size=(4, n_draws, dim))
+    values[..., 1] *= 1.25
+    result = ksd_moments(score, draws_of(x=values))
+    culprit = of(result, "x", "p_sd").argmin()
+    assert culprit == 1
+    assert result.attrs["status"] == "rejected"
+    assert of(result, "x", "bias_sd")[1] == pytest.approx(0.25, abs=0.08)
+    assert (of(result, "x", "p_sd")[[0, 2]] > 0.05).all()
+
+
+def test_elements_of_simplex_ordered_and_matrix_variables_have_exact_means():
+    with pm.Model() as model:
+        pm.Dirichlet("weights", a=np.array([2.0, 3.0, 5.0]))
+        pm.Normal(
+            "cuts", 0, 1, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1, 1]
+        )
+    rng = np.random.default_rng(4)
+    weights = rng.dirichlet([2, 3, 5], size=(4, 1000))
+    cuts = np.sort(rng.normal(size=(4, 1000, 2)), axis=2)
+    result = ksd_moments(model, draws_of(weights=weights, cuts=cuts))
+    for name, truth in {
+        "weights": np.array([0.2, 0.3, 0.5]),
+        "cuts": np.array([-1, 1]) / np.sqrt(np.pi),
+    }.items():
+        error = of(result, name, "stein_mcse")
+        np.testing.assert_array_less(np.abs(of(result, name, "stein_mean") - truth), 4.5 * error)
+        assert (error < of(result, name, "mcse_mean")).all()
+    assert float(result["p_value"]) > 0.01
+
+
+def test_dims_labels_and_order_of_elements_are_kept():
+    with pm.Model(coords={"school": ["A", "B", "C"]}) as model:
+        pm.Normal("theta", [0.0, 10.0, 20.0], 1.0, dims="school")
+    values = np.random.default_rng(5).normal([20.0, 0.0, 10.0], 1, size=(2, 300, 3))
+    draws = xr.Dataset(
+        {"theta": (("chain", "draw", "school"), values)}, coords={"school": ["C", "A", "B"]}
+    )
+    result = ksd_moments(model, draws)
+    found = result["theta"].sel(diagnostic="stein_mean")
+    assert found.dims == ("school",)
+    for label, truth in {"A": 0, "B": 10, "C": 20}.items():
+        assert float(found.sel(school=label)) == pytest.approx(truth, abs=0.01)
+
+
+def test_deterministics_on_request_and_functions_of_draws(normal):
+    draws = exact(np.random.default_rng(6), 1000)
+    draws["double"] = 2 * draws["mu"] + 1
+    draws["word"] = (("chain", "draw"), np.full((4, 1000), "a"))
+    result = ksd_moments(normal, draws, var_names=["double"])
+    assert set(result.data_vars) == {"double", "p_value", "gain"}
+    assert of(result, "double", "stein_mean") == pytest.approx(5, abs=1e-2)
+    with pytest.raises(ValueError, match=r"`var_names` must name variables of `data`.*got word"):
+        ksd_moments(normal, draws, var_names=["word"])
+    square = ksd_expectation(normal, draws, lambda posterior: posterior["mu"] ** 2)
+    error = of(square, "expectation", "stein_mcse")
+    assert error < 0.2 * of(square, "expectation", "mcse_mean")
+    assert of(square, "expectation", "stein_mean") == pytest.approx(13, abs=4 * error)
+    both = ksd_expectation(
+        normal,
+        draws,
+        lambda posterior: {"positive": posterior["mu"] > 0, "tau": posterior["tau"] ** 2},
+    )
+    truth = stats.norm.cdf(2 / 3)
+    error = of(both, "positive", "stein_mcse")
+    assert of(both, "positive", "stein_mean") == pytest.approx(truth, abs=4 * error)
+    # A name that a free variable has does not make a function that variable.
+    assert of(both, "tau", "stein_mean") == pytest.approx(1.0, abs=0.05)
+
+
+def test_elements_that_never_vary_say_nothing(normal):
+    draws = exact(np.random.default_rng(7))
+    draws["fixed"] = xr.full_like(draws["mu"], 3.0)
+    result = ksd_moments(normal, draws, var_names=["mu", "fixed"])
+    assert of(result, "fixed", "mean") == 3
+    assert of(result, "fixed", "sd") == 0
+    assert np.isnan(of(result, "fixed", "p_mean"))
+    assert np.isfinite(float(result["p_value"]))
+
+
+def test_certificates(normal):
+    rng = np.random.default_rng(8)
+    certified = ksd_moments(normal, exact(rng, 4000), margin=0.1)
+    assert certified.attrs["status"] == "certified"
+    few = ksd_moments(normal, exact(rng, 50), margin=0.1)
+    assert few.attrs["status"] == "cannot tell"
+    assert "draws would" in few.attrs["reason"]
+    off = exact(rng, 4000)
+    off["mu"] = off["mu"] + 0.5 * 3
+    assert ksd_moments(normal, off, margin=0.1).attrs["status"] == "rejected"
+    # A test rejects any error, however small; a margin says which ones matter.
+    slightly = exact(rng, 25_000)
+    slightly["mu"] = slightly["mu"] + 0.04 * 3
+    assert ksd_moments(normal, slightly).attrs["status"] == "rejected"
+    assert ksd_moments(normal, slightly, margin=0.1).attrs["status"] == "certified"
+
+
+def test_chains_that_disagree_stand_still_or_are_short_cannot_tell():
+    score = Score.from_callable(lambda x: -x, dim=2)
+    rng = np.random.default_rng(9)
+    apart = rng.normal(size=(2, 500, 2)) * 0.3 + np.array([-1, 1])[:, None, None]
+    result = ksd_moments(score, draws_of(x=apart))
+    assert result.attrs["status"] != "passed"
+    frozen = np.repeat(rng.normal(size=(4, 1, 2)), 200, axis=1)
+    assert ksd_moments(score, draws_of(x=frozen)).attrs["status"] == "cannot tell"
+    slow = np.empty((4, 100, 2))
+    slow[:, 0] = rng.normal(size=(4, 2))
+    for draw in range(1, 100):
+        slow[:, draw] = 0.98 * slow[:, draw - 1] + np.sqrt(1 - 0.98**2) * rng.normal(size=(4, 2))
+    assert ksd_moments(score, draws_of(x=slow)).attrs["status"] == "cannot tell"
+
+
+def test_few_draws_with_huge_scores_do_not_hide_an_error():
+    """A regression's prior draws: a small scale makes the scores of a few of them enormous."""
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=100)
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1)
+        sigma = pm.HalfNormal("sigma", 1)
+        pm.Normal("y", slope * x, sigma, observed=x + 0.5 * rng.normal(size=100))
+    prior = draws_of(slope=rng.normal(size=(4, 250)), sigma=np.abs(rng.normal(size=(4, 250))))
+    result = ksd_moments(model, prior)
+    assert result.attrs["status"] != "passed"
+
+
+@pytest.mark.parametrize("order", ["auto", 1, 2])
+def test_orders(normal, order):
+    draws = exact(np.random.default_rng(11))
+    result = ksd_moments(normal, draws, order=order)
+    assert order == "auto" or result.attrs["order"] == order
+    assert of(result, "mu", "stein_mean") == pytest.approx(2.0, abs=0.02)
+
+
+def test_draws_that_are_too_many_to_hold_have_the_same_moments(normal, monkeypatch):
+    draws = exact(np.random.default_rng(12), 3_000)
+    held = ksd_moments(normal, draws)
+    monkeypatch.setattr("pymc_ksd.samples.stream._LARGE_NUMBERS", 1_000)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 3_000)
+    monkeypatch.setattr("pymc_ksd.diagnostics.corrected_means._SERIES_NUMBERS", 50_000)
+    pytest.importorskip("dask")
+    streamed = ksd_moments(normal, draws.chunk(draw=500))
+    for name in ("mu", "tau"):
+        for diagnostic in ("mean", "sd"):
+            assert of(streamed, name, diagnostic) == pytest.approx(
+                float(of(held, name, diagnostic)), rel=1e-9
+            )
+        np.testing.assert_allclose(
+            of(streamed, name, "stein_mean"),
+            of(held, name, "stein_mean"),
+            atol=0.2 * of(held, name, "mcse_mean"),
+        )
+        assert of(streamed, name, "stein_mcse") == pytest.approx(
+            float(of(held, name, "stein_mcse")), rel=0.3
+        )
+    assert streamed.attrs["n"] == 12_000
+
+
+def test_results_survive_a_file(normal, tmp_path):
+    result = pm.ksd_moments(normal, exact(np.random.default_rng(13)), margin=0.5)
+    result.to_netcdf(tmp_path / "moments.nc", engine="h5netcdf")
+    again = xr.load_dataset(tmp_path / "moments.nc", engine="h5netcdf")
+    xr.testing.assert_allclose(again, result)
+    assert again.attrs["status"] == result.attrs["status"]
+
+
+def test_bad_input(normal):
+    draws = exact(np.random.default_rng(14), 50)
+    with pytest.raises(ValueError, match="`order` must be 'auto', 1 or 2, got 3"):
+        ksd_moments(normal, draws, order=3)
+    with pytest.raises(ValueError, match="`margin` must be positive"):
+        ksd_moments(normal, draws, margin=-1)
+    with pytest.raises(TypeError, match="`data` must hold a sampler's draws"):
+        ksd_moments(normal, np.zeros(10))
+    with pytest.raises(TypeError, match="`function` must take the posterior"):
+        ksd_expectation(normal, draws, "mu")
+    with pytest.raises(ValueError, match="must return a DataArray with the dims 'chain'"):
+        ksd_expectation(normal, draws, lambda posterior: posterior["mu"].mean())
+
+
+def test_caller_keeps_what_is_theirs(normal):
+    draws = exact(np.random.default_rng(15))
+    before, state = draws.copy(deep=True), np.random.get_state()[1].copy()  # noqa: NPY002
+    ksd_moments(normal, draws)
+    xr.testing.assert_identical(draws, before)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+def level(dim, correlation, n_draws, runs, seed, transform):
+    """The share of exact autoregressive draws that are rejected."""
+    rng = np.random.default_rng(seed)
+    score = Score.from_callable(
+        transform[1], dim=dim, log_density=transform[2] if len(transform) > 2 else None
+    )
+    rejected = 0
+    for _ in range(runs):
+        values = rng.normal(size=(4, n_draws, dim))
+        for draw in range(1, n_draws):
+            values[:, draw] *= np.sqrt(1 - correlation**2)
+            values[:, draw] += correlation * values[:, draw - 1]
+        result = ksd_moments(score, draws_of(x=transform[0](values)), progressbar=False)
+        rejected += float(result["p_value"]) <= 0.05
+    return rejected
+
+
+TARGETS = {
+    "normal": (lambda u: u, lambda x: -x, lambda x: -(x**2).sum(1) / 2),
+    "logarithm of a gamma": (
+        lambda u: np.log(special.gammainccinv(2, special.ndtr(-u))),
+        lambda x: 2 - np.exp(x),
+        lambda x: (2 * x - np.exp(x)).sum(1),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.default_stack
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("dim", "correlation"), [(1, 0.8), (10, 0.0), (10, 0.8), (100, 0.0)])
+def test_exact_draws_keep_the_level(target, dim, correlation):
+    # 5 % of 60 are 3; more than nine are chance once in 900 times.
+    assert level(dim, correlation, 250, 60, dim, TARGETS[target]) <= 9

@@ -1,0 +1,32 @@
+"""Autocorrelation times of many series at once are those of ArviZ."""
+
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from pymc_ksd.samples.chains import autocorrelation_times
+
+
+@pytest.mark.parametrize("shape", [(4, 250), (1, 1000), (3, 101), (2, 50), (3, 7), (2, 4)], ids=str)
+@pytest.mark.parametrize("correlation", [0.0, 0.9, -0.5, 0.99])
+def test_times_are_draws_over_the_effective_sample_size_of_arviz(shape, correlation):
+    rng = np.random.default_rng(0)
+    chains = rng.normal(size=(*shape, 20))
+    for draw in range(1, shape[1]):
+        chains[:, draw] += correlation * chains[:, draw - 1]
+    sizes = [array_stats.ess(chains[:, :, j], method="mean") for j in range(20)]
+    np.testing.assert_allclose(
+        autocorrelation_times(chains), shape[0] * shape[1] / np.array(sizes), rtol=1e-9
+    )
+
+
+def test_series_that_do_not_vary_and_chains_that_are_too_short_have_a_time_of_one():
+    np.testing.assert_array_equal(autocorrelation_times(np.ones((2, 50, 3))), 1)
+    np.testing.assert_array_equal(autocorrelation_times(np.arange(18.0).reshape(2, 3, 3)), 1)
+
+
+def test_many_series_are_taken_a_few_at_a_time(monkeypatch):
+    chains = np.random.default_rng(1).normal(size=(2, 100, 7))
+    whole = autocorrelation_times(chains)
+    monkeypatch.setattr("pymc_ksd.samples.chains._NUMBERS_TOGETHER", 450)
+    np.testing.assert_allclose(autocorrelation_times(chains), whole, rtol=1e-12)
