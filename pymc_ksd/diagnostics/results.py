@@ -156,6 +156,11 @@ def rejects(result: xr.Dataset) -> bool:
     return float(result["p_value"]) <= float(result.attrs["alpha"])
 
 
+def are_moments(result: xr.Dataset) -> bool:
+    """Whether a result is about means and standard deviations."""
+    return result.attrs.get("result") in ("ksd_moments", "ksd_expectation")
+
+
 def status_of(result: xr.Dataset) -> str:
     """Return whether a test or check "passed", was "rejected" or "cannot tell".
 
@@ -163,7 +168,7 @@ def status_of(result: xr.Dataset) -> str:
     variable of several, which share the attribute. Moments may also be "certified", or be rejected
     by more than their p-value.
     """
-    if result.attrs.get("result") == "ksd_moments":
+    if are_moments(result):
         return str(result.attrs["status"])
     cannot_tell = result.attrs.get("status") == "cannot tell"
     if cannot_tell and result.attrs.get("target") != "fitted":
@@ -195,7 +200,7 @@ def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
 
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
-    if result.attrs.get("result") == "ksd_moments":
+    if are_moments(result):
         return _conclusion_of_moments(result)
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
     status, target = status_of(result), result.attrs.get("target")

@@ -33,6 +33,7 @@ def ksd_summary(
     order: str | int = "auto",
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
+    client: Any = None,
     **summary_kwargs: Any,
 ) -> pd.DataFrame:
     """Return ArviZ's summary table with better means, and by how much the draws' own are off.
@@ -52,6 +53,8 @@ def ksd_summary(
         Show a progress bar when scoring takes long.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
+    client : distributed.Client or False, optional
+        See :func:`ksd_test`.
     **summary_kwargs
         Passed to ``az.summary``; `round_to` holds for the added columns too.
 
@@ -96,6 +99,7 @@ def ksd_summary(
         order=order,
         progressbar=progressbar,
         compile_kwargs=compile_kwargs,
+        client=client,
     )
     return with_moments(moments, data, names, **summary_kwargs)
 
@@ -159,23 +163,13 @@ def _of(moments: xr.Dataset, name: Any) -> xr.DataArray | None:
 
 
 def _numbers(moments: xr.Dataset, posterior: xr.Dataset) -> xr.Dataset:
-    """Return the added columns for every scalar of the posterior, arranged as it is there."""
+    """Return standard deviations and the added columns for every scalar of the posterior."""
     arrays = {}
     for name in posterior.data_vars:
-        template = posterior[name].transpose("chain", "draw", ...).isel(chain=0, draw=0, drop=True)
         found = _of(moments, name)
         assert found is not None  # others are not shown
-        full = _added(found).rename(
-            {f"{dim}_": dim for dim in template.dims if dim == "diagnostic"}
-        )
-        full = full.transpose(*template.dims, _COLUMN)
-        for dim in template.dims:
-            if dim in full.indexes and dim in template.indexes:
-                wanted, given = template.indexes[dim], full.indexes[dim]
-                if given.is_unique and set(wanted) == set(given):
-                    full = full.isel({dim: given.get_indexer(wanted)})
-        labels = {dim: template.coords[dim] for dim in template.dims if dim in template.coords}
-        arrays[name] = full.drop_vars(list(template.dims), errors="ignore").assign_coords(labels)
+        dims = {f"{dim}_": dim for dim in posterior[name].dims if dim == "diagnostic"}
+        arrays[name] = _added(found).rename(dims)
     return xr.Dataset(arrays)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import Biases, status_of, within_margin, worst_moment
+from pymc_ksd.diagnostics.results import Biases, are_moments, status_of, within_margin, worst_moment
 from pymc_ksd.plots.picture import DASHED, NEUTRAL, PALE, STRONG, Backend, Picture, as_dataset
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def plot_ksd_moments(
     Parameters
     ----------
     result : xarray.Dataset or DataTree
-        What :func:`pymc_ksd.ksd_moments` returned.
+        What :func:`pymc_ksd.ksd_moments` or :func:`pymc_ksd.ksd_expectation` returned.
     max_parameters : int, default 30
         With more parameters, the worst are shown.
     plot_collection : PlotCollection, optional
@@ -76,10 +76,10 @@ def plot_ksd_moments(
     >>> pc = pymc_ksd.plot_ksd_moments(pymc_ksd.ksd_moments(score, draws), backend="none")
     """
     result = as_dataset(result)
-    if result.attrs.get("result") != "ksd_moments":
+    if not are_moments(result):
         raise ValueError(
-            "`result` must be a dataset from ksd_moments, which its attribute 'result' says; it "
-            f"says {result.attrs.get('result')!r}."
+            "`result` must be a dataset from ksd_moments or ksd_expectation, which its attribute "
+            f"'result' says; it says {result.attrs.get('result')!r}."
         )
     biases, xlabel = Biases.of(result), "error of the draws, in posterior standard deviations"
     if len(biases.labels) > max_parameters:

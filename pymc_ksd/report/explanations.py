@@ -124,8 +124,8 @@ def explain(result: xr.Dataset | xr.DataTree) -> Explanation:
     Parameters
     ----------
     result : xarray.Dataset or DataTree
-        What :func:`ksd_test`, :func:`ksd_moments`, :func:`ksd`, :func:`ksd_evolution` or
-        :func:`ksd_ppc` returned, also when it comes back from a file.
+        What :func:`ksd_test`, :func:`ksd_moments`, :func:`ksd_expectation`, :func:`ksd`,
+        :func:`ksd_evolution` or :func:`ksd_ppc` returned, also when it comes back from a file.
 
     Returns
     -------
@@ -389,6 +389,7 @@ def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
 _EXPLAINED: dict[str, Callable[[xr.Dataset], Explanation]] = {
     "ksd_test": _of_test,
     "ksd_moments": _of_moments,
+    "ksd_expectation": _of_moments,
     "ksd": _of_measures,
     "ksd_evolution": _of_evolution,
     "ksd_ppc": _of_check,
