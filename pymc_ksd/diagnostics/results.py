@@ -247,7 +247,7 @@ def within_margin(moments: xr.Dataset) -> str:
     if "margin" not in moments.attrs:
         return ""
     margin = float(moments.attrs["margin"])
-    source = "model" if moments.attrs.get("target") == "prior" else "posterior"
+    source = "posterior" if moments.attrs.get("target") == "posterior" else "model"
     sd = f"every sd within {100 * margin:g} % of the {source}'s"
     return f"every mean is within {margin:g} sd and {sd}"
 
