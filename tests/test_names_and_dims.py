@@ -7,12 +7,14 @@ import xarray as xr
 
 import pymc_ksd
 
-FUNCTIONS = ["ksd_test", "ksd", "ksd_evolution", "ksd_summary", "ksd_ppc", "ksd_report"]
+FUNCTIONS = ["ksd_test", "ksd", "ksd_evolution", "ksd_moments", "ksd_summary", "ksd_ppc"]
+FUNCTIONS += ["ksd_report"]
 
 
 def call(name, model, draws):
     """Return what a public function says, as something that can be compared."""
-    result = getattr(pymc_ksd, name)(model, draws, random_seed=1, progressbar=False)
+    options = {} if name in ("ksd_moments", "ksd_summary") else {"random_seed": 1}
+    result = getattr(pymc_ksd, name)(model, draws, progressbar=False, **options)
     return result.test if name == "ksd_report" else result
 
 
@@ -94,7 +96,7 @@ def test_any_name(name, rng, tmp_path):
 
     odd = model_and_draws(name, f"{name} scale", f"{name} outcome", f"{name} dim")
     plain = model_and_draws("effect", "scale", "outcome", "dim")
-    for function in ("ksd_test", "ksd", "ksd_ppc"):
+    for function in ("ksd_test", "ksd", "ksd_moments", "ksd_ppc"):
         result, expected = call(function, *odd), call(function, *plain)
         key = f"{name} outcome" if function == "ksd_ppc" else name
         own = {"ksd_ppc": "outcome"}.get(function, "effect")
@@ -107,3 +109,7 @@ def test_any_name(name, rng, tmp_path):
     collection = pymc_ksd.plot_ksd_contributions(report.measures, backend="matplotlib")
     ticks = collection.get_target("ess", {}).get_yticklabels()
     assert [tick.get_text() for tick in ticks] == [f"{name}[a b]", f"{name}[c]", f"{name} scale"]
+    collection = pymc_ksd.plot_ksd_moments(report.moments, backend="matplotlib")
+    ticks = collection.get_target("bias", {}).get_yticklabels()
+    shown = {tick.get_text().removesuffix(" (no correction)") for tick in ticks}
+    assert shown == {f"{name}[a b]", f"{name}[c]", f"{name} scale"}

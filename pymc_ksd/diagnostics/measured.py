@@ -11,13 +11,14 @@ import pymc as pm
 import xarray as xr
 
 from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, null_of_draws, run_prepared
+from pymc_ksd.diagnostics.moments import ORDERS, ReadDraws, moments_of, shown_quantities
 from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.engine.walk import Effort
-from pymc_ksd.samples.containers import check_draws
-from pymc_ksd.stats.nulls import get_null
+from pymc_ksd.samples.containers import check_draws, draws_group
+from pymc_ksd.stats.nulls import fewest_replicates, get_null
 from pymc_ksd.stats.statistics import Request, VStatistic
 from pymc_ksd.stats.test import Plan
 
@@ -148,11 +149,35 @@ def measure(
 
 @dataclass(frozen=True)
 class DrawsResults:
-    """What ``ksd_test``, ``ksd`` and ``ksd_evolution`` say of the same draws."""
+    """What ``ksd_test``, ``ksd`` and ``ksd_evolution`` say of the same draws.
+
+    Attributes
+    ----------
+    test, measures, evolution : xarray.Dataset
+        The results.
+    prepared : Prepared
+        The draws, for what else is made of them.
+    """
 
     test: xr.Dataset
     measures: xr.Dataset
     evolution: xr.Dataset
+    prepared: Prepared
+
+    def moments(
+        self,
+        data: Any,
+        alpha: float,
+        margin: float | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> xr.Dataset:
+        """Return what :func:`ksd_moments` returns of the same draws, which are not scored again."""
+        prepared, posterior = self.prepared, draws_group(data)
+        assert posterior is not None  # the draws were read from it
+        sample = prepared.sample
+        draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
+        quantities = shown_quantities(draws, var_names)
+        return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, Effort())
 
 
 def diagnose_draws(
@@ -171,8 +196,9 @@ def diagnose_draws(
     prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
     effort = Effort(progressbar=progressbar, client=client)
     null = get_null(null_of_draws(data), VStatistic())
-    plan = Plan(prepared.panel, VStatistic(), null, REPLICATES, alpha, effort)
+    n_replicates = max(REPLICATES, fewest_replicates(alpha))
+    plan = Plan(prepared.panel, VStatistic(), null, n_replicates, alpha, effort)
     test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)
     assert sums is not None  # all pairs were evaluated
     measured = Measured(prepared, sums)
-    return DrawsResults(test, measured.distance(), measured.evolution())
+    return DrawsResults(test, measured.distance(), measured.evolution(), prepared)

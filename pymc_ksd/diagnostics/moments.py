@@ -23,7 +23,7 @@ from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import check_alpha, positive_number
 from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
-from pymc_ksd.samples.draws import arranged, read_draws
+from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.zero_means import family_wise
@@ -215,6 +215,11 @@ def continuous_target(
             f"The variable(s) {', '.join(target.names)} are discrete and have no score, from which "
             "moments are corrected."
         )
+    if target.circular:
+        raise ValueError(
+            f"The variable(s) {', '.join(target.circular)} live on a circle, where means and "
+            "standard deviations depend on where it is cut open: they cannot be corrected."
+        )
     return target
 
 
@@ -233,10 +238,7 @@ def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) ->
             f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
-    # Elements of free variables in the model's order, which is that of their coordinates.
-    variables = {variable.name: variable for variable in target.variables}
-    own = {name: arranged(known[name], variables[name]) for name in names if name in variables}
-    return Quantities.of_variables(target, known.assign(own), names)
+    return Quantities.of_variables(target, known, names)
 
 
 def moments_of(

@@ -141,6 +141,8 @@ class Prepared:
         Randomness for what comes next.
     bandwidth_rng : numpy.random.Generator
         Picks points for the median distances of simulated samples.
+    values : tuple of ndarray
+        What the operator takes of the unconstrained points; empty for a stream.
     """
 
     target: Target
@@ -151,6 +153,7 @@ class Prepared:
     seed: int | str
     rng: np.random.Generator
     bandwidth_rng: np.random.Generator
+    values: tuple[np.ndarray, ...] = ()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -239,6 +242,7 @@ def prepare(
     bandwidth_rng, rest = rng.spawn(2)
     operator = OPERATORS[target.operator]
     points: Points | ScaledStream
+    values: tuple[np.ndarray, ...] = ()
     if may_stream and holds_draws(data) and is_large(target, data):
         how = replace(how, scale="cov") if how.scale == "auto" else how
         points = scaled_stream(DrawStream(target, data), how.scale, progressbar)
@@ -257,7 +261,7 @@ def prepare(
         positions = points.positions
     panel = how.panel(operator, positions, bandwidth_rng, tilted=tilted)
     check_slope(panel, positions)
-    return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng)
+    return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng, values)
 
 
 def _read(target: Target, data: Any) -> Sample:

@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.diagnostics.results import contribution_name
-from pymc_ksd.models.target import Target
+from pymc_ksd.models.target import Target, Variable
+from pymc_ksd.samples.draws import arranged
 
 #: Coordinates that a quantity is explained by where it has no single one of its own.
 _COORDINATES = 5
@@ -44,14 +45,17 @@ class Quantities:
         for variable in target.variables:
             stop = start + variable.unconstrained_size
             if variable.elementwise:
-                columns[variable.name] = np.arange(start, stop)
+                columns[variable.name] = variable, np.arange(start, stop)
             start = stop
         arrays, own = {}, []
         for name in names:
             arrays[name] = posterior[name].transpose("chain", "draw", ...)
             size = _size([arrays[name]])
-            found = columns.get(name)
-            own.append(found if found is not None and found.size == size else np.full(size, -1))
+            found = np.full(size, -1)
+            if name in columns and columns[name][1].size == size:
+                variable, coordinates = columns[name]
+                found[_places(arrays[name], variable)] = coordinates
+            own.append(found)
         return cls(arrays, np.concatenate(own) if own else np.empty(0, int))
 
     @classmethod
@@ -124,6 +128,16 @@ class Quantities:
                 coords={**labels, "diagnostic": list(columns)},
             )
         return xr.Dataset(found)
+
+
+def _places(array: xr.DataArray, variable: Variable) -> np.ndarray:
+    """Return where the elements of a variable, in the order of the model, are in draws of it.
+
+    Draws may have dims, and labels along them, in another order.
+    """
+    one = array.isel(chain=[0], draw=[0])
+    numbers = one.copy(data=np.arange(one.size).reshape(one.shape))
+    return np.asarray(arranged(numbers, variable).values.ravel())
 
 
 def _size(arrays: Iterable[xr.DataArray]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -20,8 +21,10 @@ from pymc_ksd.models.target import Variable
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
-#: The largest p-value that is more than weak evidence.
-_WEAK = 0.01
+#: The largest p-value that is more than weak evidence, and the smallest that is told exactly.
+_WEAK, _TINY = 0.01, 1e-10
+#: The z-score from which on a standard error can be read off it.
+_CLEAR = 0.2
 #: Names that results have, dims last, so that a variable's contribution cannot have them.
 RESERVED = (
     *("statistic", "p_value", "critical_value", "null_distribution"),
@@ -29,7 +32,7 @@ RESERVED = (
     *("member_statistic", "member_p_value", "member_excess", "member"),
     *("observed", "replicated", "observed_statistic", "replicated_statistic"),
     *("comparison_p_value", "comparison_excess", "contributions_of"),
-    *("residual_value", "witness", "witness_band"),
+    *("residual_value", "witness", "witness_band", "gain"),
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
     *("position", "level", "variable"),
@@ -99,15 +102,19 @@ def elements(
 
 def parameter_sizes(measures: xr.Dataset) -> tuple[list[str], np.ndarray]:
     """Return a label and (``ess_ksd``, ``ess_bulk``) for every parameter of what ``ksd`` found."""
+    return parameter_table(measures, ["ess_ksd", "ess_bulk"])
+
+
+def parameter_table(result: xr.Dataset, diagnostics: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return a label for every parameter, and a row with these diagnostics of it."""
     found = [
         element
-        for name, array in measures.items()
+        for name, array in result.items()
         if "diagnostic" in array.dims
-        for element in elements(
-            name, array.sel(diagnostic=["ess_ksd", "ess_bulk"]), skip="diagnostic"
-        )
+        for element in elements(name, array.sel(diagnostic=diagnostics), skip="diagnostic")
     ]
-    return [label for label, _ in found], np.array([row for _, row in found]).reshape(-1, 2)
+    rows = np.array([row for _, row in found], dtype=float)
+    return [label for label, _ in found], rows.reshape(-1, len(diagnostics))
 
 
 def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,12 +156,20 @@ def rejects(result: xr.Dataset) -> bool:
     return float(result["p_value"]) <= float(result.attrs["alpha"])
 
 
+def are_moments(result: xr.Dataset) -> bool:
+    """Whether a result is about means and standard deviations."""
+    return result.attrs.get("result") in ("ksd_moments", "ksd_expectation")
+
+
 def status_of(result: xr.Dataset) -> str:
     """Return whether a test or check "passed", was "rejected" or "cannot tell".
 
     Results without the attribute "status" are judged by p-value and level, and so is one observed
-    variable of several, which share the attribute, unless nothing can be told of any.
+    variable of several, which share the attribute, unless nothing can be told of any. Moments may
+    also be "certified", or be rejected by more than their p-value.
     """
+    if are_moments(result):
+        return str(result.attrs["status"])
     if result.attrs.get("status") == "cannot tell":
         return "cannot tell"
     rejected = bool((result["p_value"] <= float(result.attrs["alpha"])).any())
@@ -164,12 +179,14 @@ def status_of(result: xr.Dataset) -> str:
 def is_weak(result: xr.Dataset) -> bool:
     """Whether a rejection is weak evidence, such as chance produces now and then.
 
-    A p-value that is as small as the replicates allow may stand for a much smaller one.
+    A p-value that is as small as the replicates allow may stand for a much smaller one, and what is
+    proven to lie outside a margin is no chance.
     """
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
     n_replicates = result.sizes.get("bootstrap", result.sizes.get("sample", 0))
-    smallest = p_value * (1 + n_replicates) < 1.5
-    return p_value > _WEAK and not (smallest and p_value <= alpha / 2)
+    smallest = n_replicates > 0 and p_value * (1 + n_replicates) < 1.5
+    sure = "margin" in result.attrs or (smallest and p_value <= alpha / 2)
+    return p_value > _WEAK and not sure
 
 
 def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
@@ -181,6 +198,8 @@ def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
 
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
+    if are_moments(result):
+        return _conclusion_of_moments(result)
     p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
     status, target = status_of(result), result.attrs.get("target")
     weak = "weak evidence that " if status == "rejected" and is_weak(result) else ""
@@ -202,6 +221,137 @@ def conclusion(result: xr.Dataset) -> str:
     if status == "rejected":
         return f"Rejected at level {alpha:g} (p = {p_value:.2g}): {weak}{what}."
     return f"Not rejected at level {alpha:g} (p = {p_value:.2g}): no sign that {what}."
+
+
+def _conclusion_of_moments(moments: xr.Dataset) -> str:
+    alpha, status = float(moments.attrs["alpha"]), status_of(moments)
+    within = within_margin(moments)
+    if status == "certified":
+        return f"Certified: {within} ({100 * (1 - alpha):g} % sure)."
+    if status == "cannot tell":
+        what = within or "means and standard deviations are right"
+        return f"Cannot tell whether {what}. {moments.attrs.get('reason', '')}".rstrip()
+    level = f"at level {alpha:g} ({shown_p_value(moments)})"
+    if status == "passed":
+        return f"Not rejected {level}: no mean or standard deviation is off by more than chance."
+    if within:
+        level = f"at level {alpha:g}: outside the margin of {float(moments.attrs['margin']):g}"
+    weak = ", which is weak evidence" if is_weak(moments) else ""
+    return f"Rejected {level}{weak}. {worst_moment(moments)}".rstrip()
+
+
+def within_margin(moments: xr.Dataset) -> str:
+    """Say what a certificate would say, or nothing where no margin was given."""
+    if "margin" not in moments.attrs:
+        return ""
+    margin = float(moments.attrs["margin"])
+    source = "posterior" if moments.attrs.get("target") == "posterior" else "model"
+    sd = f"every sd within {100 * margin:g} % of the {source}'s"
+    return f"every mean is within {margin:g} sd and {sd}"
+
+
+def shown_p_value(result: xr.Dataset) -> str:
+    """Return a p-value in words; those of normal distributions may have hundreds of zeros."""
+    p_value = float(result["p_value"])
+    return f"p < {_TINY:g}" if p_value < _TINY else f"p = {p_value:.2g}"
+
+
+def wrong_moments(moments: xr.Dataset) -> list[str]:
+    """Say by how much the mean or sd of parameters is off, where it is proven; the worst first.
+
+    With a margin, those outside of it.
+    """
+    biases = Biases.of(moments)
+    outside = _proven_sizes(biases.sizes, biases.proven) > float(moments.attrs.get("margin", 0.0))
+    return [
+        f"{biases.labels[row]}: {_amount(biases.sizes[row], biases.proven[row])}"
+        for row in np.flatnonzero(outside)
+    ]
+
+
+def worst_moment(moments: xr.Dataset) -> str:
+    """Say by how much the worst parameter is off, and how many others are."""
+    wrong = wrong_moments(moments)
+    more = len(wrong) - 1
+    others = f"; {more:,} more {'is' if more == 1 else 'are'} off" if more > 0 else ""
+    return f"{wrong[0]}{others}." if wrong else ""
+
+
+@dataclass(frozen=True)
+class Biases:
+    """What means and standard deviations of draws are off by, the worst parameters first.
+
+    First come those that are proven off, then others by their z-scores.
+
+    Attributes
+    ----------
+    labels : list of str
+        Parameters.
+    sizes, errors : ndarray of shape (parameters, 2)
+        Of the mean, in posterior standard deviations, and of the standard deviation, as a part of
+        it, with standard errors; NaN where nothing can be said.
+    proven : ndarray of bool of shape (parameters, 2)
+        Which of them are more than chance.
+    """
+
+    labels: list[str]
+    sizes: np.ndarray
+    errors: np.ndarray
+    proven: np.ndarray
+
+    @classmethod
+    def of(cls, moments: xr.Dataset) -> Biases:
+        """Return those of what :func:`ksd_moments` returned."""
+        labels, table = parameter_table(moments, ["bias_mean", "bias_sd", "p_mean", "p_sd"])
+        sizes, proven = table[:, :2], table[:, 2:] <= float(moments.attrs["alpha"])
+        _, z = parameter_table(moments, ["z_mean", "z_sd"])
+        strength = np.nan_to_num(np.abs(z)).max(axis=1)
+        order = np.lexsort((-strength, -_proven_sizes(sizes, proven)))
+        names = [labels[row] for row in order]
+        return cls(names, sizes[order], _errors_of_biases(moments)[order], proven[order])
+
+    def first(self, count: int) -> Biases:
+        """Return the worst."""
+        arrays = (array[:count] for array in (self.sizes, self.errors, self.proven))
+        return Biases(self.labels[:count], *arrays)
+
+
+def _errors_of_biases(moments: xr.Dataset) -> np.ndarray:
+    """Return standard errors of what means and standard deviations are off by."""
+    wanted = ["bias_mean", "bias_sd", "z_sd", "mcse_mean", "sd", "stein_mean"]
+    mean, sd, z_sd, mcse, spread, known = parameter_table(moments, wanted)[1].T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Chance moves the draws' own mean, and hardly the corrected one.
+        of_mean = np.where(np.isnan(known), np.nan, mcse / spread * (1 + np.nan_to_num(sd)))
+        # By what part of the draws' variance the posterior's is smaller, as the z-score has it.
+        ratio = 1 + sd
+        difference = 1 - (1 + mean**2) / ratio**2
+        of_sd = np.abs(difference / z_sd) / 2 * ratio**3
+        # Of a z-score next to zero none can be read off: as of a normal distribution.
+        of_sd = np.where(np.abs(z_sd) > _CLEAR, of_sd, of_mean / 2**0.5)
+    return np.stack([of_mean, np.where(np.isnan(sd), np.nan, of_sd)], axis=1)
+
+
+def _proven_sizes(biases: np.ndarray, proven: np.ndarray) -> np.ndarray:
+    """Return the larger of what a mean and an sd are off by, 0 where it may be chance."""
+    # What cannot be corrected is the furthest off.
+    sizes = np.where(proven, np.nan_to_num(np.abs(biases), nan=np.inf), 0.0)
+    return np.asarray(sizes.max(axis=1))
+
+
+def _amount(biases: Sequence[float], proven: np.ndarray) -> str:
+    """Say by how much a mean, a standard deviation or both are off."""
+    (mean, sd), parts = biases, []
+    if np.isnan(biases)[proven].all():
+        return "too far off to be corrected"
+    if proven[0]:
+        size = f"{abs(mean):.2g} sd too {'high' if mean > 0 else 'low'}"
+        parts.append("mean too far off to be corrected" if np.isnan(mean) else f"mean {size}")
+    if proven[1]:
+        part = 100 * abs(sd)
+        size = f"{part:.{0 if part >= 10 else 1}f} % too {'wide' if sd > 0 else 'narrow'}"
+        parts.append("sd too far off to be corrected" if np.isnan(sd) else f"sd {size}")
+    return ", ".join(parts)
 
 
 def worth(ess_ksd: float, n: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -22,6 +23,14 @@ NEUTRAL = "#444444"
 PALE = "#9fb6cd"
 STRONG = "#1f4e79"
 DASHED = "C1"
+
+#: Where each backend puts a legend: in a line below the picture.
+_BELOW: dict[str, dict[str, Any]] = {
+    "matplotlib": {"loc": "outside lower center", "ncols": 4, "frameon": False},
+    "bokeh": {"side": "below", "orientation": "horizontal"},
+    "plotly": {"legend_orientation": "h", "legend_yref": "container", "legend_y": 0}
+    | {"update_visuals": False},
+}
 
 _LABELS = {"xlabel": "labelled_x", "ylabel": "labelled_y", "title": "labelled_title"}
 
@@ -100,6 +109,20 @@ class Picture:
         size = float(np.sqrt(size)) if self.collection.backend == "bokeh" else size
         self.draw(visual, "scatter_xy", self._points(x, y), label=label, size=size, **style)
 
+    def legend(self, visual: str, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Say what lines of some style mean, unless the legend is switched off."""
+        chosen = self.options[visual]
+        if chosen is not None:
+            backend = self.collection.backend
+            functions = import_module(f"arviz_plots.backend.{backend}")
+            names, styles = zip(*entries, strict=True)
+            options = {**_BELOW.get(backend, {}), **chosen}
+            functions.legend(self.collection, list(styles), list(names), **options)
+            figure = self.collection.viz["figure"].item()
+            if hasattr(figure, "set_layout_engine"):
+                # Matplotlib has to make room for it.
+                figure.set_layout_engine("constrained")
+
     def close(self, **texts: str) -> PlotCollection:
         """Write title and labels of the axes, and return the collection."""
         for visual, text in texts.items():
@@ -124,7 +147,8 @@ def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 def accent(result: xr.Dataset) -> str:
     """Return the colour that tells whether a test passed, was rejected or cannot tell."""
-    return {"passed": ACCEPTED, "rejected": REJECTED, "cannot tell": STRONG}[status_of(result)]
+    colours = {"rejected": REJECTED, "cannot tell": STRONG}
+    return colours.get(status_of(result), ACCEPTED)
 
 
 def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Dataset:

@@ -22,7 +22,7 @@ from pymc_ksd._version import __version__
 from pymc_ksd.models.bambi_models import is_bambi
 from pymc_ksd.report.report import Report
 from pymc_ksd.report.run_checks import LEAST_ALPHA, ksd_report
-from pymc_ksd.report.verdict import why_untold
+from pymc_ksd.report.verdict import deciding, why_untold
 
 PASSED, REJECTED, FAILED = 0, 1, 2
 
@@ -34,9 +34,11 @@ examples:
       Also: does the model explain its data? build is the model, or a function that returns it.
   pymc-ksd check model.py posterior.nc --json --alpha 0.01 > result.json
       For a pipeline: the numbers as JSON, and the exit code.
+  pymc-ksd check model.py posterior.nc --margin 0.1
+      Is every mean within 0.1 sd, and every sd within 10 %, of the posterior's?
 
 exit codes:
-  0  passed: nothing was rejected
+  0  passed: nothing was rejected, and with --margin everything lies within it for sure
   1  rejected: the draws, or with --ppc the model, at level ALPHA
   2  cannot tell, or the check or a part of it could not run; the reason is on standard error
 """
@@ -86,7 +88,9 @@ def _show(report: Report | None, reason: str, options: argparse.Namespace) -> No
     """Print the report, and what could not run."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    untold = why_untold(report.test, report.check) if report is not None else []
+    untold = []
+    if report is not None and not report.rejected:
+        untold = why_untold(deciding(report.test, report.moments), report.check)
     for what, why in {"cannot tell": " ".join(untold), "could not run": reason}.items():
         if why:
             print(f"pymc-ksd: {what}: {why}", file=sys.stderr)  # noqa: T201
@@ -130,7 +134,13 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--report", metavar="OUT.html", help="write a page with pictures")
     check.add_argument("--json", action="store_true", help="print JSON instead of text")
     check.add_argument(
-        "--alpha", type=_level, default=0.05, help="level of each test (default 0.05)"
+        "--alpha", type=_level, default=0.05, help="level of the tests (default 0.05)"
+    )
+    check.add_argument(
+        "--margin",
+        type=_margin,
+        help="pass only if every mean is within this many posterior sd, and every sd within this "
+        "part, of the posterior's",
     )
     check.add_argument(
         "--ppc", action="store_true", help="also check whether the model explains its data"
@@ -150,6 +160,13 @@ def _level(text: str) -> float:
     return value
 
 
+def _margin(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be positive and finite, got {text}")
+    return value
+
+
 def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
     """Return the report, and why its page was not written, if so."""
     page = Path(options.report) if options.report else None
@@ -165,6 +182,7 @@ def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
             draws,
             predictive=options.ppc,
             alpha=options.alpha,
+            margin=options.margin,
             title=f"{options.model}, {Path(options.idata).name}",
             random_seed=options.seed,
             progressbar=sys.stderr.isatty(),

@@ -15,16 +15,22 @@ from pymc_ksd.diagnostics.results import (
     growth,
     is_weak,
     parameter_sizes,
+    parameter_table,
+    shown_p_value,
     status_of,
     worth,
+    wrong_moments,
 )
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
 from pymc_ksd.report.findings import Explanation, Finding, listed
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
-#: Variables that are named.
-_NAMED = 3
+#: Variables that are named, and parameters that are listed one by one.
+_NAMED, _LISTED = 3, 5
+#: From how many times as many draws on corrected means are called more exact, and up to how many
+#: the number is told.
+_GAIN, _MOST_GAIN = 1.5, 1_000_000
 #: What to do after a test that rejects, by what was tested.
 _AFTER_REJECTION: dict[str, tuple[str, ...]] = {
     "posterior": (
@@ -73,6 +79,20 @@ _FEW_DECIDE = (
     "steepest gradient: scales near zero are the usual cause, and a non-centred parametrization is "
     "the usual cure.",
 )
+#: What to do about means and standard deviations that are off, and what their test does not see.
+_MEND_MOMENTS = (
+    "stein_mean and stein_sd have the corrected values. Small errors they make good; where errors "
+    "are large, mend the sampling: longer chains, another parametrization, NUTS in the place of an "
+    "approximation."
+)
+_BLIND_MOMENTS = (
+    "An error that moves neither a mean nor a standard deviation does not show here: ksd_test "
+    "compares whole distributions."
+)
+_NO_PROOF = (
+    "That none was found does not prove that all are right: margin=0.1 asks for a certificate that "
+    "they are within 0.1 sd."
+)
 #: What to do about a misfit, by the comparison that shows it most.
 _MISFITS = {
     "residuals": (
@@ -104,8 +124,8 @@ def explain(result: xr.Dataset | xr.DataTree) -> Explanation:
     Parameters
     ----------
     result : xarray.Dataset or DataTree
-        What :func:`ksd_test`, :func:`ksd`, :func:`ksd_evolution` or :func:`ksd_ppc` returned, also
-        when it comes back from a file.
+        What :func:`ksd_test`, :func:`ksd_moments`, :func:`ksd_expectation`, :func:`ksd`,
+        :func:`ksd_evolution` or :func:`ksd_ppc` returned, also when it comes back from a file.
 
     Returns
     -------
@@ -313,6 +333,48 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
     return Explanation((Finding("warning", headline, advice),), numbers)
 
 
+def _of_moments(moments: xr.Dataset) -> Explanation:
+    status, numbers = status_of(moments), tuple(_moment_numbers(moments))
+    if status == "cannot tell":
+        finding = Finding("cannot tell", conclusion(moments), (next_step(moments),))
+        return Explanation((finding,), numbers)
+    if status == "rejected":
+        # The worst is named in the headline.
+        _, *others = wrong_moments(moments) or [""]
+        more = len(others) - _LISTED
+        shown = (f"And {more:,} more, see plot_ksd_moments.",) if more > 0 else ()
+        advice = (*others[:_LISTED], *shown, *may_be_chance(moments), _MEND_MOMENTS)
+        return Explanation((Finding("rejected", conclusion(moments), advice),), numbers)
+    advice = (*_corrections(moments), _BLIND_MOMENTS)
+    if status == "certified":
+        return Explanation((Finding("certified", conclusion(moments), advice),), numbers)
+    return Explanation((Finding("passed", conclusion(moments), (*advice, _NO_PROOF)),), numbers)
+
+
+def _corrections(moments: xr.Dataset) -> Iterator[str]:
+    """Say what the corrected means are worth, and how many there are not."""
+    gain = float(moments["gain"])
+    if gain > _GAIN:
+        size = float(f"{int(moments.attrs['n']) * min(gain, _MOST_GAIN):.2g}")
+        than = "more than " if gain > _MOST_GAIN else ""
+        yield f"The corrected means (stein_mean) are as exact as those of {than}{size:,.0f} draws."
+    labels, table = parameter_table(moments, ["sd", "stein_mean"])
+    missing = int(np.count_nonzero((table[:, 0] > 0) & np.isnan(table[:, 1])))
+    if missing:
+        yield f"The means of {missing:,} of {len(labels):,} parameters cannot be corrected."
+
+
+def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
+    """Walk the numbers of moments that matter, each with its meaning."""
+    labels, _ = parameter_table(moments, ["mean"])
+    family = f"of the least likely mean or sd, adjusted for those of {len(labels):,} parameters"
+    yield "p-value", shown_p_value(moments).removeprefix("p ").removeprefix("= "), family
+    if np.isfinite(moments["gain"]):
+        meaning = "times as many draws have plain means as exact as the corrected ones"
+        gain = float(moments["gain"])
+        yield "gain", f"> {_MOST_GAIN:,}" if gain > _MOST_GAIN else f"{gain:,.3g}", meaning
+
+
 def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
     """Name the variables that contribute most to a rejected test, if there are several."""
     parts = [
@@ -333,6 +395,8 @@ def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
 #: How each kind of result is explained.
 _EXPLAINED: dict[str, Callable[[xr.Dataset], Explanation]] = {
     "ksd_test": _of_test,
+    "ksd_moments": _of_moments,
+    "ksd_expectation": _of_moments,
     "ksd": _of_measures,
     "ksd_evolution": _of_evolution,
     "ksd_ppc": _of_check,

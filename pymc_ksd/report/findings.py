@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from rich.console import Group
 
-Status = Literal["passed", "warning", "rejected", "cannot tell", "unknown"]
+Status = Literal["passed", "certified", "warning", "rejected", "cannot tell", "unknown"]
 
 #: How a status looks: colour in a terminal, colour on a page, the word that goes with it.
 APPEARANCE: dict[str, tuple[str, str, str]] = {
     "passed": ("green", "#1b7837", "passed"),
+    "certified": ("green", "#1b7837", "certified"),
     "warning": ("yellow", "#8a5a00", "look closer"),
     "rejected": ("red", "#c1272d", "rejected"),
     "cannot tell": ("magenta", "#6a3d9a", "cannot tell"),
@@ -28,9 +29,10 @@ class Finding:
 
     Parameters
     ----------
-    status : {"passed", "warning", "rejected", "cannot tell", "unknown"}
-        What it means: ``"cannot tell"`` is the answer of a test that could not have found an error,
-        ``"unknown"`` stands for a check that was not made.
+    status : {"passed", "certified", "warning", "rejected", "cannot tell", "unknown"}
+        What it means: ``"certified"`` is what lies within a margin for sure, ``"cannot tell"`` is
+        the answer of a test that could not have found an error, ``"unknown"`` stands for a check
+        that was not made.
     headline : str
         The finding in one sentence.
     advice : tuple of str

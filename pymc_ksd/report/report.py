@@ -13,15 +13,14 @@ import xarray as xr
 
 import pymc_ksd.plots as plots
 import pymc_ksd.report.html_page as html
-from pymc_ksd.diagnostics.results import by_variable, status_of
-from pymc_ksd.report.explanations import low_share
+from pymc_ksd.diagnostics.results import by_variable, parameter_table, status_of
 from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 #: Columns of the summary table that are looked at first; a terminal shows no others.
-_FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "ksd", "ess_ksd")
+_FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "bias_mean", "bias_sd", "p_value")
 #: Rows of the summary table that a terminal shows.
 _TERMINAL_ROWS = 12
 #: Numbers and settings of the test that JSON holds.
@@ -40,13 +39,18 @@ _OF_DRAWS = (
         "The discrepancy as draws accumulate; draws that are right keep falling with the dashed "
         "line.",
     ),
-    (
-        "measures",
-        plots.plot_ksd_contributions,
-        "ess_ksd of each parameter beside its effective sample size by autocorrelation. Where "
-        "parameters are correlated, it does not tell which of them is wrong, nor that one is "
-        "right.",
-    ),
+)
+#: The caption of the picture of parameters.
+_MOMENTS = (
+    "What the mean and the standard deviation of each parameter are off by, with intervals that "
+    "hold the error of draws that are right in 95 % of all cases."
+)
+#: What is said above the picture and the table of parameters.
+_PARAMETERS = (
+    "By how much the mean and the standard deviation of each parameter are off: bias_mean in "
+    "posterior standard deviations, bias_sd as a part of the posterior's. stein_mean is the "
+    "corrected mean and stein_mcse its standard error. Coloured rows: p_value, adjusted for all "
+    "rows, at or below {level:g}."
 )
 #: Pictures of every observed variable.
 _OF_MODEL = (
@@ -75,9 +79,9 @@ class Report:
         The whole in one sentence, and what to do next.
     findings : tuple of Finding
         What was found, one by one.
-    test, measures, evolution : xarray.Dataset or None
-        What :func:`ksd_test`, :func:`ksd` and :func:`ksd_evolution` say of the draws; None where
-        they cannot be checked.
+    test, moments, measures, evolution : xarray.Dataset or None
+        What :func:`ksd_test`, :func:`ksd_moments`, :func:`ksd` and :func:`ksd_evolution` say of the
+        draws; None where they cannot be checked.
     summary : pandas.DataFrame or None
         The table of :func:`ksd_summary`.
     check : xarray.Dataset or None
@@ -96,6 +100,7 @@ class Report:
     verdict: Finding
     findings: tuple[Finding, ...]
     test: xr.Dataset | None
+    moments: xr.Dataset | None
     measures: xr.Dataset | None
     evolution: xr.Dataset | None
     summary: pd.DataFrame | None
@@ -181,6 +186,7 @@ class Report:
                 for one in self.findings
             ],
             "sampler": None if self.test is None else _test_values(self.test),
+            "moments": None if self.moments is None else _moment_values(self.moments),
             "predictive": None if self.check is None else _check_values(self.check),
             "summary": None if self.summary is None else _plain(self.summary.to_dict("index")),
             "complete": not self.missing,
@@ -196,8 +202,8 @@ class Report:
             if getattr(self, name) is not None
         ]
         sections = [html.section("Are the draws right?", pictures)] if pictures else []
-        if self.summary is not None:
-            sections.append(_parameters(self.summary))
+        if self.moments is not None:
+            sections.append(_parameters(self.moments, self.summary))
         if self.check is not None:
             pictures = [
                 html.picture(
@@ -220,30 +226,30 @@ class Report:
         return f"pymc_ksd {version}, {time}. {method}"
 
 
-def _parameters(summary: pd.DataFrame) -> str:
-    """Return the summary table with low effective sample sizes marked."""
-    share = low_share(len(summary))
-    low = summary["ess_ksd"] < share * summary["ess_bulk"].astype(float)
-    text = html.paragraph(
-        "ArviZ's summary with the discrepancy (ksd) and the number of exact draws that would be as "
-        f"close (ess_ksd). Coloured rows: ess_ksd below {share:.0%} of ess_bulk, which is hardly "
-        "chance in any of so many rows, and a sign that the draws are wrong. Where parameters are "
-        "correlated, the error may be in other rows, or show in none: the test above compares all "
-        "of them together."
-    )
-    columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
-    return html.section("Parameters", [text, html.table(summary[columns], list(low))])
+def _parameters(moments: xr.Dataset, summary: pd.DataFrame | None) -> str:
+    """Return the picture of means and standard deviations, and the table with wrong ones marked."""
+    level = float(moments.attrs["alpha"])
+    parts = [html.paragraph(_PARAMETERS.format(level=level))]
+    parts.append(html.picture(plots.plot_ksd_moments(moments, backend="matplotlib"), _MOMENTS))
+    if summary is not None:
+        columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
+        wrong = summary["p_value"].to_numpy() <= level
+        parts.append(html.table(summary[columns], list(wrong)))
+    return html.section("Which parameters are off, and by how much?", parts)
 
 
 def _terminal_table(summary: pd.DataFrame) -> Any:
-    """Return the rows with the smallest effective sample sizes for a ``rich`` console."""
+    """Return the rows with the smallest p-values for a ``rich`` console."""
     from rich.table import Table
     from rich.text import Text
 
     columns = [name for name in summary.columns if name in _FIRST_COLUMNS]
-    rows = summary.iloc[np.argsort(summary["ess_ksd"].to_numpy(), kind="stable")[:_TERMINAL_ROWS]]
+    # The largest errors first where p-values are all as small, or there are none.
+    largest = summary[["bias_mean", "bias_sd"]].abs().max(axis=1)
+    order = np.lexsort((-largest.to_numpy(), summary["p_value"].to_numpy()))
+    rows = summary.iloc[order[:_TERMINAL_ROWS]]
     more = len(summary) - len(rows)
-    caption = f"{more:,} more with larger ess_ksd" if more else None
+    caption = f"{more:,} more with larger p_value" if more else None
     shown = Table("", *columns, caption=caption)
     for label, row in rows[columns].iterrows():
         shown.add_row(Text(str(label)), *(Text(html.cell(value)) for value in row))
@@ -255,6 +261,17 @@ def _test_values(test: xr.Dataset) -> dict[str, Any]:
     settings = {name: test.attrs[name] for name in _TEST_SETTINGS}
     settings["diagonal_share"] = test.attrs.get("diagonal_share", np.nan)
     return _plain(_answer(test) | numbers | settings)
+
+
+def _moment_values(moments: xr.Dataset) -> dict[str, Any]:
+    names = moments["diagnostic"].values.tolist()
+    labels, table = parameter_table(moments, names)
+    rows = {
+        label: dict(zip(names, row, strict=True)) for label, row in zip(labels, table, strict=True)
+    }
+    numbers = {name: moments[name].item() for name in ("p_value", "gain")}
+    settings = {name: moments.attrs.get(name) for name in ("alpha", "order", "margin")}
+    return _plain(_answer(moments) | numbers | settings | {"parameters": rows})
 
 
 def _answer(result: xr.Dataset) -> dict[str, Any]:

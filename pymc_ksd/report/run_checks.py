@@ -14,18 +14,24 @@ import xarray as xr
 from pymc_ksd.diagnostics.measured import DrawsResults, diagnose_draws
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.results import attributes
-from pymc_ksd.diagnostics.summary import with_measures
+from pymc_ksd.diagnostics.summary import with_moments
 from pymc_ksd.models.model_target import resolve_model
-from pymc_ksd.options import check_alpha, check_count, renamed_data, warnings_noted
+from pymc_ksd.options import (
+    check_alpha,
+    check_count,
+    positive_number,
+    renamed_data,
+    warnings_noted,
+)
 from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
-from pymc_ksd.report.verdict import all_findings, verdict, why_untold
+from pymc_ksd.report.verdict import all_findings, deciding, verdict, why_untold
 from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import fewest_replicates
 
-#: The smallest level that 1,000 replicates can reject at.
+#: The smallest level.
 LEAST_ALPHA = 0.001
 #: Errors that say why a part of the report cannot be had.
 _REASONS = (ValueError, TypeError, NotImplementedError)
@@ -38,6 +44,7 @@ def ksd_report(
     var_names: str | Sequence[str] | None = None,
     predictive: bool | None = None,
     alpha: float = 0.05,
+    margin: float | None = None,
     num_draws: int | None = None,
     max_draws: int = 20_000,
     title: str | None = None,
@@ -61,7 +68,13 @@ def ksd_report(
     predictive : bool, optional
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     alpha : float, default 0.05
-        Level of each test, at least 0.001: p-values of 1,000 replicates cannot be smaller.
+        Level, at least 0.001: of what is said about the draws, which are tested as a whole
+        (:func:`ksd_test`) and by their means and standard deviations (:func:`ksd_moments`) at half
+        of it each, and of the predictive check of each observed variable.
+    margin : float, optional
+        Let a certificate decide about the draws, at level `alpha`: that every mean is within so
+        many posterior standard deviations, and every standard deviation within this part, of the
+        posterior's. See :func:`ksd_moments`.
     num_draws : int, optional
         Draws for the predictive check, by default 200 or as many as the level needs.
     max_draws : int, default 20000
@@ -107,9 +120,10 @@ def ksd_report(
     alpha = check_alpha(alpha)
     if alpha < LEAST_ALPHA:
         raise ValueError(
-            f"`alpha` must be at least {LEAST_ALPHA:g}, because p-values of 1,000 replicates "
-            f"cannot be smaller, got {alpha:g}."
+            f"`alpha` must be at least {LEAST_ALPHA:g}, because smaller p-values take more "
+            f"replicates than a report has, got {alpha:g}."
         )
+    margin = None if margin is None else positive_number(margin, "margin")
     max_draws = check_count(max_draws, "max_draws", 100)
     least = max(2, fewest_replicates(alpha))
     num_draws = max(200, least) if num_draws is None else num_draws
@@ -128,7 +142,7 @@ def ksd_report(
     }
     found = _Found()
     with warnings_noted() as noted:
-        _test_draws(found, model, data, names, max_draws, shared)
+        _test_draws(found, model, data, names, max_draws, margin, shared)
         if predictive or (predictive is None and pymc_model.observed_RVs):
             _check_model(found, model, data, least, {**shared, "num_draws": num_draws})
         elif predictive is None:
@@ -148,6 +162,8 @@ class _Found:
     ----------
     draws : DrawsResults, optional
         What was found about the draws.
+    moments : xarray.Dataset, optional
+        Which of their means and standard deviations are off.
     summary : pandas.DataFrame, optional
         The table of parameters.
     check : xarray.Dataset, optional
@@ -163,6 +179,7 @@ class _Found:
     """
 
     draws: DrawsResults | None = None
+    moments: xr.Dataset | None = None
     summary: pd.DataFrame | None = None
     check: xr.Dataset | None = None
     unchecked: bool = False
@@ -196,9 +213,12 @@ def _test_draws(
     data: Any,
     names: Sequence[str] | None,
     max_draws: int,
+    margin: float | None,
     shared: Mapping[str, Any],
 ) -> None:
     """Test and measure the draws, thinned where they are many, and make the table."""
+    # Of two tests, each has half of the level; a certificate decides alone.
+    level = shared["alpha"] / (2 if margin is None else 1)
     posterior = draws_group(data)
     n = _number_of_draws(posterior)
     if posterior is not None and n is not None and n > max_draws:
@@ -209,13 +229,26 @@ def _test_draws(
             "ksd_test(model, data) uses all of them."
         )
     try:
-        found.draws = diagnose_draws(model, data, **shared)
+        found.draws = diagnose_draws(model, data, **{**shared, "alpha": level})
     except _REASONS as error:
         found.problems.append(error)
         found.untested.append(f"The draws were not tested: {error}")
         return
     try:
-        found.summary = with_measures(found.draws.measures, data, names)
+        found.moments = found.draws.moments(data, level, margin)
+    except _REASONS as error:
+        found.untested.append(f"Means and standard deviations were not tested: {error}")
+        return
+    if margin is None:
+        found.notes.append(
+            f"The draws are tested twice, as a whole and by their means and standard deviations, "
+            f"at level {level:g} each, so that the level of both together is {shared['alpha']:g}."
+        )
+    try:
+        shown = found.moments
+        if names is not None:
+            shown = found.draws.moments(data, level, var_names=names)
+        found.summary = with_moments(shown, data, names)
     except _REASONS as error:
         found.missing.append(f"There is no summary table: {error}")
 
@@ -252,7 +285,7 @@ def _number_of_draws(posterior: xr.Dataset | None) -> int | None:
 
 def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> Report:
     """Put everything together."""
-    findings = all_findings(found.draws, found.check, data)
+    findings = all_findings(found.draws, found.moments, found.check, data)
     told = " ".join(one.headline for one in findings)
     findings += [
         Finding("warning", text) for text in dict.fromkeys(found.warnings) if text not in told
@@ -263,13 +296,15 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
         test, measures, evolution = found.draws.test, found.draws.measures, found.draws.evolution
         settings |= {"draws": int(test.attrs["n"]), "chains": int(test.attrs["n_chains"])}
         settings |= {name: test.attrs[name] for name in ("kernel", "scale", "null")}
-    untold = why_untold(test, found.check)
-    worst = worst_numbers(data) if why_untold(test) else ""
+    decides = deciding(test, found.moments)
+    untold = why_untold(decides, found.check)
+    worst = worst_numbers(data) if why_untold(decides) else ""
     return Report(
         title,
-        verdict(test, found.check, findings, unchecked=found.unchecked, worst=worst),
+        verdict(test, found.moments, found.check, findings, unchecked=found.unchecked, worst=worst),
         tuple(findings),
         test,
+        found.moments,
         measures,
         evolution,
         found.summary,

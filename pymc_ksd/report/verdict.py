@@ -8,10 +8,19 @@ from typing import Any
 import xarray as xr
 
 from pymc_ksd.diagnostics.measured import DrawsResults
-from pymc_ksd.diagnostics.results import by_variable, conclusion, is_weak, rejects, status_of
+from pymc_ksd.diagnostics.results import (
+    by_variable,
+    conclusion,
+    is_weak,
+    rejects,
+    shown_p_value,
+    status_of,
+    within_margin,
+    wrong_moments,
+)
 from pymc_ksd.report.convergence import arviz_findings
 from pymc_ksd.report.explanations import explain, may_be_chance, next_step
-from pymc_ksd.report.findings import Finding, listed
+from pymc_ksd.report.findings import Finding, Status, listed
 from pymc_ksd.samples.containers import draws_group
 
 _MAY_EXPLAIN = "the model may explain its data"
@@ -19,25 +28,52 @@ _UNCHECKED = "the model could not be checked against its data"
 _PARTLY_CHECKED = "the model could be checked against a part of its data only, and may explain it"
 _UNTOLD = "cannot tell whether the model explains its data"
 _MEND_FIRST = "Mend the sampling first, then look at the model again."
+#: Parameters that a verdict names.
+_NAMED = 3
 
 
-def all_findings(found: DrawsResults | None, check: xr.Dataset | None, data: Any) -> list[Finding]:
+def all_findings(
+    found: DrawsResults | None, moments: xr.Dataset | None, check: xr.Dataset | None, data: Any
+) -> list[Finding]:
     """Say what each check of the draws and of the model found, the draws' first."""
     findings = [Finding("unknown", "The draws were not tested, see below why.")]
     if found is not None:
         findings = [*explain(found.test).findings]
+        if moments is not None and status_of(moments) == "certified":
+            findings = [_beside_certificate(one) for one in findings]
+        untested = (Finding("unknown", "Means and standard deviations were not tested."),)
+        findings += untested if moments is None else explain(moments).findings
         # Where there is no sample to test, nothing good can be said of its size either.
         told = status_of(found.test) != "cannot tell"
         findings += [
             one for one in explain(found.evolution).findings if told or one.status == "warning"
         ]
-        findings += [one for one in explain(found.measures).findings if one.status == "warning"]
     if draws_group(data) is not None:
         findings += arviz_findings(data)
     if check is not None:
         # What was left out stands among what is missing.
         findings += [one for one in explain(check).findings if one.status != "unknown"]
     return findings
+
+
+def _beside_certificate(finding: Finding) -> Finding:
+    """Take a rejection for what it is where every mean and sd is certified: a remark."""
+    if finding.status != "rejected":
+        return finding
+    small = "Every mean and sd lies within the margin all the same: decide whether this matters."
+    return Finding("warning", finding.headline, (small,))
+
+
+def deciding(test: xr.Dataset | None, moments: xr.Dataset | None) -> xr.Dataset | None:
+    """Return the result that decides about the draws.
+
+    A certificate for their moments, where one was asked for; else the test, unless moments reject
+    what it does not.
+    """
+    if test is None or moments is None or within_margin(moments):
+        return test if moments is None else moments
+    only_moments = status_of(moments) == "rejected" and status_of(test) != "rejected"
+    return moments if only_moments else test
 
 
 def why_untold(*results: xr.Dataset | None) -> list[str]:
@@ -49,6 +85,7 @@ def why_untold(*results: xr.Dataset | None) -> list[str]:
 
 def verdict(
     test: xr.Dataset | None,
+    moments: xr.Dataset | None,
     check: xr.Dataset | None,
     findings: Sequence[Finding],
     *,
@@ -57,19 +94,20 @@ def verdict(
 ) -> Finding:
     """Put everything into one sentence, and name the next step.
 
-    With `unchecked`, the model could not be checked against its data, or against a part of them,
-    though it should have been. `worst` has the least favourable numbers of ArviZ, to be shown where
-    there is no answer.
+    Draws are rejected by their test or by their moments. Where a certificate was asked for, it
+    alone decides about them. With `unchecked`, the model could not be checked against its data, or
+    against a part of them, though it should have been. `worst` has the least favourable numbers of
+    ArviZ, to be shown where there is no answer.
     """
     misfit = _misfit(check)
     if test is None:
         return _of_model_alone(check, misfit)
-    status = status_of(test)
-    if status == "cannot tell":
-        return _of_untold_draws(test, misfit, worst)
-    if status == "rejected":
+    decides = deciding(test, moments)
+    if decides is not None and status_of(decides) == "rejected":
         warned = any(one.status == "warning" for one in findings)
-        return _of_wrong_draws(test, misfit, warned=warned)
+        return _of_wrong_draws(decides, moments, misfit, warned=warned)
+    if decides is not None and status_of(decides) == "cannot tell":
+        return _of_untold_draws(decides, misfit, worst)
     if misfit:
         return Finding(
             "rejected",
@@ -79,7 +117,13 @@ def verdict(
     if why_untold(check):
         headline = f"Nothing speaks against these draws; {_UNTOLD}. {' '.join(why_untold(check))}"
         return Finding("cannot tell", headline, (next_step(check),))
-    return _of_no_rejection(findings, checked=check is not None, unchecked=unchecked)
+    found = _of_no_rejection(findings, checked=check is not None, unchecked=unchecked)
+    if decides is None or not within_margin(decides):
+        return found
+    rest = {"passed": "", "unknown": f" {_UNCHECKED[0].upper()}{_UNCHECKED[1:]}."}
+    more = rest.get(found.status, " There are warnings about the draws all the same.")
+    status: Status = "certified" if found.status == "passed" else found.status
+    return Finding(status, conclusion(decides) + more, found.advice)
 
 
 def _misfit(check: xr.Dataset | None) -> str:
@@ -136,21 +180,31 @@ def _of_untold_draws(test: xr.Dataset, misfit: str, worst: str) -> Finding:
     return Finding("cannot tell", headline, (*([worst] if worst else ()), next_step(test)))
 
 
-def _of_wrong_draws(test: xr.Dataset, misfit: str, *, warned: bool) -> Finding:
+def _of_wrong_draws(
+    decides: xr.Dataset, moments: xr.Dataset | None, misfit: str, *, warned: bool
+) -> Finding:
+    """Say that draws are wrong, by their test if it rejects them, and which parameters are off."""
     others = f"; {misfit}, as far as these draws can tell" if misfit else ""
-    target = "model" if test.attrs["target"] == "prior" else "posterior"
-    p_value = f"p = {float(test['p_value']):.2g}"
-    if is_weak(test):
+    off = moments is not None and status_of(moments) == "rejected"
+    wrong = wrong_moments(moments) if moments is not None and off else []
+    target = "model" if decides.attrs["target"] == "prior" else "posterior"
+    p_value = shown_p_value(decides)
+    if is_weak(decides) and not (moments is not None and off and not is_weak(moments)):
         step = "Follow the warnings below, and" if warned else "If new draws are rejected as well,"
         return Finding(
             "rejected",
             f"There is weak evidence that these draws do not come from the {target} ({p_value})"
             f"{others}.",
-            (*may_be_chance(test), f"{step} look for an error in the sampling."),
+            (
+                *may_be_chance(decides),
+                *wrong[:_NAMED],
+                f"{step} look for an error in the sampling.",
+            ),
         )
+    says = "" if decides is moments else ", says the test"
+    how = f"they do not come from the {target}{says} ({p_value})"
+    if within_margin(decides):
+        how = f"they lie outside the margin of {float(decides.attrs['margin']):g}"
     return Finding(
-        "rejected",
-        f"Do not use these draws yet: they do not come from the {target}, says the test "
-        f"({p_value}){others}.",
-        (_MEND_FIRST,),
+        "rejected", f"Do not use these draws yet: {how}{others}.", (*wrong[:_NAMED], _MEND_FIRST)
     )

@@ -80,7 +80,8 @@ PARTS_OF_DATA = [
     weighted,
     without_free_variables,
 ]
-FUNCTIONS = ["ksd_test", "ksd", "ksd_summary", "ksd_evolution", "ksd_ppc", "ksd_report"]
+FUNCTIONS = ["ksd_test", "ksd", "ksd_moments", "ksd_summary", "ksd_evolution", "ksd_ppc"]
+FUNCTIONS += ["ksd_report"]
 
 
 def draws(rng):

@@ -89,6 +89,7 @@ def folder(tmp_path_factory):
     (folder / "beside.py").write_text("import helper\nfrom model import model\n")
     draws(folder / "good.nc")
     draws(folder / "wrong.nc", shift=0.5)
+    draws(folder / "off.nc", shift=0.07)  # half a standard deviation
     draws(folder / "gaps.nc", gap=True)
     draws(folder / "other.nc", name="nu")
     draws(folder / "prior.nc", sd=10.0)
@@ -139,6 +140,9 @@ def test_draws_that_are_rejected_as_json(folder):
     assert found["sampler"]["n"] == 1000
     assert found["predictive"] is None
     assert "mu" in found["summary"]
+    assert found["moments"]["status"] == "rejected"
+    assert found["moments"]["p_value"] < 0.025
+    assert found["summary"]["mu"]["p_value"] < 0.025
 
 
 def test_what_cannot_run_exits_with_two_and_says_why(folder):
@@ -290,6 +294,36 @@ def test_levels_are_checked(alpha, capsys):
 
 
 @pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("file", "margin", "code", "status"),
+    [
+        ("good.nc", "0.2", 0, "certified"),
+        ("off.nc", "0.2", 1, "rejected"),
+        ("good.nc", "0.01", 2, "cannot tell"),
+        ("frozen.nc", "0.2", 2, "cannot tell"),
+    ],
+)
+def test_margins(file, margin, code, status, capsys):
+    assert main(["check", "model.py", file, "--margin", margin, "--json"]) == code
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert found["moments"]["status"] == status
+    assert found["moments"]["margin"] == float(margin)
+    assert found["status"] == ("passed" if status == "certified" else status)
+    assert ("pymc-ksd: cannot tell: " in printed.err) == (code == 2)
+    assert found["moments"]["parameters"]["mu"]["sd"] > 0
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("margin", ["0", "-0.1", "inf", "nan", "much"])
+def test_margins_are_checked(margin, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["check", "model.py", "good.nc", "--margin", margin])
+    assert stop.value.code == 2
+    assert "--margin" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
 def test_functions_files_beside_and_levels(capsys):
     assert main(["check", "model.py:build", "wrong.nc"]) == 1  # its prior is much wider
     assert main(["check", "beside.py", "good.nc"]) == 0
@@ -312,7 +346,7 @@ def test_a_table_that_cannot_be_made_is_told_and_changes_no_exit_code(capsys, mo
     def broken(*args, **options):
         raise TypeError("no table today")
 
-    monkeypatch.setattr("pymc_ksd.report.run_checks.with_measures", broken)
+    monkeypatch.setattr("pymc_ksd.report.run_checks.with_moments", broken)
     assert main(["check", "model.py", "good.nc", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["status"], found["complete"]) == ("passed", False)

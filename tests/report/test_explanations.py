@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_ppc, ksd_test
+from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_moments, ksd_ppc, ksd_test
 from pymc_ksd.diagnostics.results import parameter_sizes
 from pymc_ksd.report.convergence import arviz_findings, worst_numbers
 from pymc_ksd.report.explanations import low_share
@@ -274,6 +274,109 @@ def test_html_escapes_labels_and_rich_does_not_read_them_as_markup(rng):
     console = Console(file=io.StringIO(), width=200)
     console.print(words)
     assert "<b>[red]x" in console.file.getvalue()
+
+
+# Means and standard deviations
+
+
+def moments_of(rng, shifts, scales, **options):
+    """Moments of independent normal draws with wrong means and standard deviations."""
+    dim = len(shifts)
+    values = rng.normal(shifts, scales, size=(4, 500, dim))
+    return ksd_moments(Score.from_callable(lambda x: -x, dim), draws_of(values), **options)
+
+
+def test_moments_say_which_parameter_is_off_and_by_how_much(rng):
+    moments = moments_of(rng, [0.0, -0.3, 0.15], [1.0, 0.6, 1.0])
+    words = explain(moments)
+    assert words.status == "rejected"
+    worst, other = headline(words).split("). ")[1], words.findings[0].advice[0]
+    mean, sd = re.fullmatch(
+        r"x\[1\]: mean (0\.\d+) sd too low, sd (\d+) % too narrow; 1 more is off\.", worst
+    ).groups()
+    assert float(mean) == pytest.approx(0.3, abs=0.1)
+    assert float(sd) == pytest.approx(40, abs=5)
+    assert re.fullmatch(r"x\[2\]: mean 0\.\d+ sd too high", other)
+    assert "stein_mean" in words.findings[0].advice[1]
+    assert "x[0]" not in str(words)
+    assert dict((name, value) for name, value, _ in words.numbers)["p-value"] == "< 1e-10"
+
+
+def test_many_wrong_moments_are_counted(rng):
+    words = explain(moments_of(rng, [0.3] * 12, [1.0] * 12))
+    assert headline(words).endswith("; 11 more are off.")
+    listed = [one for one in words.findings[0].advice if "sd too high" in one]
+    assert len(listed) == 5
+    assert "And 6 more, see plot_ksd_moments." in words.findings[0].advice
+
+
+def test_moments_that_are_right(rng):
+    moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
+    words = explain(moments)
+    assert words.status == "passed"
+    assert "no mean or standard deviation is off by more than chance" in headline(words)
+    assert "as exact as those of more than 2,000,000,000 draws" in str(words)
+    worth = {gain: str(explain(moments.assign(gain=gain))) for gain in (1.4, 22.4, np.nan)}
+    assert ["(stein_mean)" in text for text in worth.values()] == [False, True, False]
+    assert "(stein_mean) are as exact as those of 45,000 draws." in worth[22.4]
+    assert "margin=0.1" in str(words)
+
+
+def test_moments_that_cannot_tell_say_why(rng):
+    moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
+    words = explain(moments.assign_attrs(CANNOT_TELL))
+    assert words.status == "cannot tell"
+    assert headline(words) == (
+        "Cannot tell whether means and standard deviations are right. "
+        "The chains disagree (R-hat 3.1)."
+    )
+    assert "stein_mean" not in str(words)
+
+
+def test_certificates_in_words(rng):
+    words = explain(moments_of(rng, [0.0, 0.0], [1.0, 1.0], margin=0.2))
+    assert words.status == "certified"
+    assert headline(words) == (
+        "Certified: every mean is within 0.2 sd and every sd within 20 % of the model's "
+        "(95 % sure)."
+    )
+    assert "margin=0.1" not in str(words)
+    outside = explain(moments_of(rng, [0.05, 0.4], [1.0, 1.0], margin=0.2))
+    assert outside.status == "rejected"
+    assert headline(outside).startswith(
+        "Rejected at level 0.05: outside the margin of 0.2. x[1]: mean 0."
+    )
+    assert "x[0]" not in str(outside)  # off, and within the margin
+    untold = explain(moments_of(rng, [0.0, 0.0], [1.0, 1.0], margin=0.01))
+    assert untold.status == "cannot tell"
+    assert "would certify them" in headline(untold) or "would decide" in headline(untold)
+
+
+def test_what_is_too_far_off_has_no_number(rng):
+    words = explain(moments_of(rng, [0.0, 3.0], [1.0, 1.0]))
+    assert headline(words).endswith("x[1]: too far off to be corrected.")
+    assert "nan" not in str(words)
+    # Of a posterior that is right, it is said how many have none.
+    moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
+    moments["x"].loc[{"k": 1, "diagnostic": ["stein_mean", "bias_mean"]}] = np.nan
+    assert "The means of 1 of 2 parameters cannot be corrected." in str(explain(moments))
+
+
+@pytest.mark.parametrize(("p_value", "weak"), [(0.03, True), (0.005, False)])
+def test_weak_evidence_of_moments_is_called_so(p_value, weak, rng):
+    moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
+    moments["x"].loc[{"k": 0, "diagnostic": ["bias_sd", "p_sd"]}] = [0.042, p_value]
+    words = explain(moments.assign(p_value=p_value).assign_attrs(status="rejected"))
+    assert ("which is weak evidence" in headline(words)) == weak
+    assert headline(words).endswith("x[0]: sd 4.2 % too wide.")
+    assert ("by chance once in 33 tests" in str(words)) == weak
+
+
+def test_moments_come_back_from_a_file(rng, tmp_path):
+    moments = moments_of(rng, [0.0, 0.4], [1.0, 1.0], margin=0.1)
+    moments.to_netcdf(tmp_path / "moments.nc", engine="h5netcdf")
+    with xr.open_datatree(tmp_path / "moments.nc", engine="h5netcdf") as tree:
+        assert str(explain(tree)) == str(explain(moments))
 
 
 # ArviZ's diagnostics

@@ -22,6 +22,10 @@ from pymc_ksd.report import run_checks
 
 ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
 MARKUP = "<script>alert(1)</script>"
+LEVELS = (
+    "The draws are tested twice, as a whole and by their means and standard deviations, at level "
+    "0.025 each, so that the level of both together is 0.05."
+)
 
 
 def regression(curve=0.0, shift=0.0, n=100):
@@ -63,7 +67,7 @@ def test_a_good_fit_passes(good):
         "Nothing speaks against these draws and the model may explain its data."
     )
     assert {one.status for one in good.findings} == {"passed"}
-    assert good.notes == ()
+    assert good.notes == (LEVELS,)
 
 
 def test_numbers_are_those_of_the_single_functions(good):
@@ -71,6 +75,158 @@ def test_numbers_are_those_of_the_single_functions(good):
     assert float(good.test["p_value"]) == float(ksd_test(model, draws, random_seed=0)["p_value"])
     table = ksd_summary(model, draws)
     assert good.summary.equals(table)
+
+
+def wide(report):
+    console = Console(file=io.StringIO(), width=300)
+    console.print(report)
+    return console.file.getvalue()
+
+
+def test_numbers_of_moments_are_those_of_the_single_function(good):
+    model, draws = regression()
+    moments = pymc_ksd.ksd_moments(model, draws, alpha=0.025)
+    xr.testing.assert_allclose(good.moments, moments)
+    assert good.test.attrs["alpha"] == good.moments.attrs["alpha"] == 0.025
+
+
+def test_moments_reject_what_the_test_does_not(monkeypatch):
+    changed(monkeypatch, p_value=0.3, status="passed")
+    model, draws = regression()
+    draws["posterior"]["beta"][..., 0] += 0.02  # 0.2 sd
+    report = ksd_report(model, draws, predictive=False)
+    assert report.status == "rejected"
+    assert report.reason == ""
+    assert report.verdict.headline.startswith(
+        "Do not use these draws yet: they do not come from the posterior (p"
+    )
+    culprit = report.verdict.advice[0]
+    assert re.fullmatch(r"beta\[constant\]: mean 0\.\d+ sd too high", culprit)
+    assert report.to_dict()["moments"]["status"] == "rejected"
+    rejected = [one for one in report.findings if one.status == "rejected"]
+    assert [culprit in one.headline for one in rejected] == [True]
+    # Also of chains of which the test as a whole cannot tell.
+    changed(monkeypatch, p_value=0.3, status="cannot tell", reason=REASON)
+    report = ksd_report(model, draws, predictive=False)
+    assert (report.status, report.reason) == ("rejected", "")
+
+
+def test_weak_evidence_by_moments_is_called_so(monkeypatch):
+    model, draws = regression()
+    moments = pymc_ksd.ksd_moments(model, draws, alpha=0.025)
+    weak = moments.assign(p_value=0.02, beta=moments["beta"].copy())
+    weak["beta"].loc[{"term": "constant", "diagnostic": ["bias_mean", "p_mean"]}] = [0.1, 0.02]
+    weak.attrs["status"] = "rejected"
+    monkeypatch.setattr(
+        "pymc_ksd.diagnostics.measured.DrawsResults.moments", lambda *args, **options: weak
+    )
+    report = ksd_report(model, draws, predictive=False)
+    assert report.verdict.headline == (
+        "There is weak evidence that these draws do not come from the posterior (p = 0.02)."
+    )
+    assert "by chance once in 50 tests" in report.verdict.advice[0]
+    assert report.verdict.advice[1] == "beta[constant]: mean 0.1 sd too high"
+
+
+def test_moments_that_cannot_tell_do_not_change_the_status(monkeypatch):
+    model, draws = regression()
+    moments = pymc_ksd.ksd_moments(model, draws, alpha=0.025)
+    untold = moments.assign_attrs(status="cannot tell", reason="The chains are short.")
+    monkeypatch.setattr(
+        "pymc_ksd.diagnostics.measured.DrawsResults.moments", lambda *args, **options: untold
+    )
+    report = ksd_report(model, draws, predictive=False)
+    assert (report.status, report.reason) == ("passed", "")
+    headline = "Cannot tell whether means and standard deviations are right. The chains are short."
+    assert [one.headline for one in report.findings if one.status == "cannot tell"] == [headline]
+
+
+def test_moments_that_cannot_be_had_are_no_pass(monkeypatch):
+    def broken(*args, **options):
+        raise ValueError("no moments today")
+
+    monkeypatch.setattr("pymc_ksd.diagnostics.measured.DrawsResults.moments", broken)
+    report = ksd_report(*regression(), predictive=False)
+    assert report.status == "cannot tell"
+    assert report.reason == "Means and standard deviations were not tested: no moments today"
+    assert report.verdict.status == "warning"
+    assert report.to_dict()["moments"] is None
+    assert report.to_html().count("<img") == 2
+
+
+def test_a_certificate_decides_alone(monkeypatch):
+    model, draws = regression()
+    # The test as a whole rejects, and all the same every mean and sd lies within the margin.
+    changed(monkeypatch, p_value=1 / 1001, status="rejected")
+    report = ksd_report(model, draws, margin=0.3, predictive=False)
+    assert report.status == "passed"
+    assert report.verdict.headline == (
+        "Certified: every mean is within 0.3 sd and every sd within 30 % of the posterior's "
+        "(95 % sure). There are warnings about the draws all the same."
+    )
+    assert {one.status for one in report.findings} == {"warning", "certified", "passed"}
+    assert LEVELS not in report.notes
+    assert report.moments.attrs["alpha"] == 0.05
+    found = report.to_dict()["moments"]
+    assert (found["status"], found["margin"]) == ("certified", 0.3)
+    monkeypatch.undo()
+    clear = ksd_report(model, draws, margin=0.3, num_draws=60)
+    assert clear.verdict.status == "certified"
+    assert clear.verdict.headline.endswith("(95 % sure).")
+
+
+def test_a_certificate_that_cannot_be_given():
+    model, draws = regression()
+    report = ksd_report(model, draws, margin=0.01, predictive=False)
+    assert report.status == report.verdict.status == "cannot tell"
+    assert report.reason.startswith("The draws are too few for a margin of 0.01")
+    assert report.reason in report.verdict.headline
+    assert "cannot tell" in report.to_html()
+
+
+def test_draws_outside_of_the_margin():
+    model, draws = regression(shift=0.05)
+    report = ksd_report(model, draws, margin=0.1, predictive=False)
+    assert report.status == "rejected"
+    assert report.verdict.headline == (
+        "Do not use these draws yet: they lie outside the margin of 0.1."
+    )
+    assert "sd too high" in report.verdict.advice[0]
+    with pytest.raises(ValueError, match="`margin` must be positive and finite, got -1"):
+        ksd_report(model, draws, margin=-1)
+
+
+def test_rows_that_are_off_are_marked_and_come_first():
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        pm.Normal("theta", shape=30)
+    values = rng.normal(size=(4, 250, 30))
+    values[..., 27] += 0.4
+    report = ksd_report(model, xr.Dataset({"theta": (("chain", "draw", "k"), values)}))
+    html = report.to_html()
+    assert re.findall(r'<tr class="low"><th scope="row">(.*?) ▾', html) == ["theta[27]"] * 2
+    assert "Which parameters are off, and by how much?" in html
+    shown = wide(report)
+    rows = [line for line in shown.splitlines() if "│ theta[" in line]
+    assert len(rows) == 12
+    assert "theta[27]" in rows[0]
+    assert "18 more with larger p_value" in shown
+
+
+def test_rows_of_the_table_may_be_others_than_those_of_the_test(good):
+    model, draws = regression()
+    posterior = draws["posterior"].to_dataset()
+    posterior["slope"] = posterior["beta"].isel(term=1, drop=True) * 1.0
+    report = ksd_report(model, posterior, var_names=["slope"], predictive=False)
+    assert list(report.summary.index) == ["slope"]
+    assert np.isfinite(report.summary.loc["slope", "stein_mean"])
+    xr.testing.assert_allclose(report.moments, good.moments)
+
+
+def test_the_smallest_level_can_be_reached():
+    report = ksd_report(*regression(shift=1.0), alpha=0.001, predictive=False)
+    assert report.rejected
+    assert float(report.test["p_value"]) <= report.test.attrs["alpha"] == 0.0005
 
 
 def test_wrong_draws_come_before_a_wrong_model():
@@ -167,14 +323,14 @@ def test_a_check_that_cannot_tell_is_no_pass(monkeypatch):
 
 
 def test_words_scale_with_the_evidence(monkeypatch):
-    changed(monkeypatch, p_value=0.04995)
+    changed(monkeypatch, p_value=0.02)
     weak = ksd_report(*regression(), predictive=False)
     assert weak.rejected
     assert "Do not use" not in str(weak)
     assert weak.verdict.headline == (
-        "There is weak evidence that these draws do not come from the posterior (p = 0.05)."
+        "There is weak evidence that these draws do not come from the posterior (p = 0.02)."
     )
-    assert "by chance once in 20 tests" in weak.verdict.advice[0]
+    assert "by chance once in 50 tests" in weak.verdict.advice[0]
     assert "another seed" in weak.verdict.advice[0]
     changed(monkeypatch, p_value=1 / 1001)
     strong = ksd_report(*regression(), predictive=False)
@@ -279,7 +435,7 @@ def test_a_table_that_cannot_be_made_does_not_lose_the_test(monkeypatch):
     def broken(*args, **kwargs):
         raise TypeError("no table today")
 
-    monkeypatch.setattr("pymc_ksd.report.run_checks.with_measures", broken)
+    monkeypatch.setattr("pymc_ksd.report.run_checks.with_moments", broken)
     for shift, status in {0.0: "passed", 1.0: "rejected"}.items():
         model, draws = regression(shift=shift)
         report = ksd_report(model, draws, predictive=False, progressbar=False)
@@ -356,7 +512,7 @@ def test_a_model_without_data_needs_no_predictive_check(labelled):
     values = np.random.default_rng(0).normal(size=(4, 500))
     report = ksd_report(model, xr.Dataset({"mu": (("chain", "draw"), values)}))
     assert report.check is None
-    assert report.notes == ("The model has no observed data to be checked against.",)
+    assert report.notes == (LEVELS, "The model has no observed data to be checked against.")
 
 
 def test_several_observed_variables_have_their_own_pictures():
@@ -398,7 +554,8 @@ def test_it_shows_itself_in_notebooks_and_terminals(good):
     console.print(good)
     shown = console.file.getvalue()
     assert good.verdict.headline in shown
-    assert "ess_ksd" in shown
+    assert "bias_mean" in shown
+    assert "p_value" in shown
     assert repr(good).startswith(good.verdict.headline)
 
 
@@ -413,7 +570,15 @@ def test_the_dictionary_is_json(good):
     found = json.loads(json.dumps(good.to_dict(), allow_nan=False))
     assert found["sampler"]["p_value"] == float(good.test["p_value"])
     assert found["predictive"]["y"]["p_value"] == float(good.check["p_value"])
-    assert found["summary"]["beta[constant]"]["ess_ksd"] > 100
+    assert found["summary"]["beta[constant]"]["p_value"] > 0.05
+    moments, own = found["moments"], good.moments["beta"].sel(term="constant")
+    assert moments["status"] == "passed"
+    assert moments["reason"] == ""
+    assert (moments["alpha"], moments["order"], moments["margin"]) == (0.025, 2, None)
+    assert moments["p_value"] == float(good.moments["p_value"])
+    assert moments["gain"] == float(good.moments["gain"])
+    row = moments["parameters"]["beta[constant]"]
+    assert row == {name: float(own.sel(diagnostic=name)) for name in own["diagnostic"].values}
     assert found["rejected"] is False
 
 
