@@ -82,8 +82,8 @@ _FEW_DECIDE = (
 #: What to do about means and standard deviations that are off, and what their test does not see.
 _CORRECTED = "stein_mean and stein_sd have the corrected values, which make good small errors."
 _MEND_MOMENTS = (
-    "Where errors are large, mend the sampling: longer chains, another parametrization, NUTS in the "
-    "place of an approximation."
+    "Where errors are large, mend the sampling: longer chains, another parametrization, NUTS in "
+    "the place of an approximation."
 )
 _BLIND_MOMENTS = (
     "An error that moves neither a mean nor a standard deviation does not show here: ksd_test "
@@ -367,7 +367,11 @@ def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     if np.isfinite(moments["gain"]):
         meaning = "times as many draws have plain means as exact as the corrected ones"
         gain = float(moments["gain"])
-        yield "gain", f"> {_MOST_GAIN:,}" if gain > _MOST_GAIN else f"{gain:,.3g}", meaning
+        yield (
+            "gain",
+            f"> {_MOST_GAIN:,}" if gain > _MOST_GAIN else f"{float(f'{gain:.3g}'):,g}",
+            meaning,
+        )
 
 
 def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
