@@ -45,6 +45,13 @@ def main() -> None:
     picture = pymc_ksd.plot_ksd_contributions(many, backend="matplotlib")
     save(picture, images / "ksd_contributions_many.png")
 
+    for name, moments in {
+        "ksd_moments": pymc_ksd.ksd_moments(non_centred, advi(non_centred)),
+        "ksd_moments_many": pymc_ksd.ksd_moments(*hundred_parameters()),
+    }.items():
+        picture = pymc_ksd.plot_ksd_moments(moments, backend="matplotlib")
+        save(picture, images / f"{name}.png")
+
     draw_fitted_model(images)
 
 

@@ -50,6 +50,17 @@ def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.default_stack
+def test_moments_page_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys):
+    found = run_page("docs/moments.md", monkeypatch, tmp_path)
+    assert found["moments"].attrs["status"] == "passed"
+    assert "as exact as those of 1," in capsys.readouterr().out  # more than a million
+    assert found["certificate"].attrs["status"] == "certified"
+    assert set(found["derived"]["diagnostic"].values) >= {"stein_mean", "bias_sd", "p_mean"}
+    assert found["table"]["p_value"].min() > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # NUTS, warming up
 def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     found = run_page("docs/fitted_models.md", monkeypatch, tmp_path)

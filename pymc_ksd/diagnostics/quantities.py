@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import contribution_name
+from pymc_ksd.diagnostics.results import moments_name
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.samples.draws import arranged
 
@@ -122,7 +122,7 @@ class Quantities:
             dims = [f"{dim}_" if dim == "diagnostic" else dim for dim in template.dims]
             coords = {d: template.coords[d].values for d in template.dims if d in template.coords}
             labels = {f"{d}_" if d == "diagnostic" else d: v for d, v in coords.items()}
-            found[contribution_name(str(name))] = xr.DataArray(
+            found[moments_name(str(name))] = xr.DataArray(
                 part.reshape(*template.shape, -1),
                 dims=[*dims, "diagnostic"],
                 coords={**labels, "diagnostic": list(columns)},

@@ -32,7 +32,7 @@ RESERVED = (
     *("member_statistic", "member_p_value", "member_excess", "member"),
     *("observed", "replicated", "observed_statistic", "replicated_statistic"),
     *("comparison_p_value", "comparison_excess", "contributions_of"),
-    *("residual_value", "witness", "witness_band", "gain"),
+    *("residual_value", "witness", "witness_band"),
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
     *("position", "level", "variable"),
@@ -42,6 +42,11 @@ RESERVED = (
 def contribution_name(variable: str) -> str:
     """Return what a variable's contribution is called, also where a result has that name."""
     return f"{variable}_contribution" if variable in RESERVED else variable
+
+
+def moments_name(variable: str) -> str:
+    """Return what the moments of a variable are called, also where their result has that name."""
+    return f"{variable}_moments" if variable in ("p_value", "gain", "diagnostic") else variable
 
 
 def contributions(values: np.ndarray, variables: Sequence[Variable]) -> xr.Dataset:

@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_ksd.diagnostics.moments import ksd_moments
-from pymc_ksd.diagnostics.results import contribution_name, elements
+from pymc_ksd.diagnostics.results import elements, moments_name
 from pymc_ksd.diagnostics.score import Score
 from pymc_ksd.samples.containers import check_draws, draws_group, with_numbers
 
@@ -158,7 +158,7 @@ def _shown(
 
 def _of(moments: xr.Dataset, name: Any) -> xr.DataArray | None:
     """Return the diagnostics of a variable of the posterior, if it has some."""
-    key = contribution_name(str(name))
+    key = moments_name(str(name))
     return moments[key] if key in moments and "diagnostic" in moments[key].dims else None
 
 

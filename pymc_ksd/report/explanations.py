@@ -80,10 +80,10 @@ _FEW_DECIDE = (
     "the usual cure.",
 )
 #: What to do about means and standard deviations that are off, and what their test does not see.
+_CORRECTED = "stein_mean and stein_sd have the corrected values, which make good small errors."
 _MEND_MOMENTS = (
-    "stein_mean and stein_sd have the corrected values. Small errors they make good; where errors "
-    "are large, mend the sampling: longer chains, another parametrization, NUTS in the place of an "
-    "approximation."
+    "Where errors are large, mend the sampling: longer chains, another parametrization, NUTS in "
+    "the place of an approximation."
 )
 _BLIND_MOMENTS = (
     "An error that moves neither a mean nor a standard deviation does not show here: ksd_test "
@@ -343,7 +343,9 @@ def _of_moments(moments: xr.Dataset) -> Explanation:
         _, *others = wrong_moments(moments) or [""]
         more = len(others) - _LISTED
         shown = (f"And {more:,} more, see plot_ksd_moments.",) if more > 0 else ()
-        advice = (*others[:_LISTED], *shown, *may_be_chance(moments), _MEND_MOMENTS)
+        known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
+        corrected = (_CORRECTED,) if known else ()
+        advice = (*others[:_LISTED], *shown, *may_be_chance(moments), *corrected, _MEND_MOMENTS)
         return Explanation((Finding("rejected", conclusion(moments), advice),), numbers)
     advice = (*_corrections(moments), _BLIND_MOMENTS)
     if status == "certified":
@@ -372,7 +374,11 @@ def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     if np.isfinite(moments["gain"]):
         meaning = "times as many draws have plain means as exact as the corrected ones"
         gain = float(moments["gain"])
-        yield "gain", f"> {_MOST_GAIN:,}" if gain > _MOST_GAIN else f"{gain:,.3g}", meaning
+        yield (
+            "gain",
+            f"> {_MOST_GAIN:,}" if gain > _MOST_GAIN else f"{float(f'{gain:.3g}'):,g}",
+            meaning,
+        )
 
 
 def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:

@@ -197,6 +197,22 @@ def test_ksd_summary_of_dims_that_results_have(rng):
     assert table["bias_mean"].idxmax() == "t[u, 0]"
 
 
+def test_ksd_summary_of_names_that_results_have(rng):
+    names = ["p_value", "gain", "diagnostic", "level", "ksd"]
+    with pm.Model() as model:
+        for name in names:
+            pm.Normal(name)
+    values = {name: rng.normal(size=(2, 100)) for name in names}
+    values["gain"] += 0.6
+    draws = xr.Dataset({name: (("chain", "draw"), array) for name, array in values.items()})
+    table = ksd_summary(model, draws)
+    assert list(table.index) == names
+    assert table["bias_mean"].idxmax() == "gain"
+    moments = ksd_moments(model, draws)
+    assert moments["gain"].shape == ()
+    assert {"gain_moments", "level", "ksd"} <= set(moments)
+
+
 def test_ksd_summary_of_a_selection(labelled):
     model, posterior = labelled
     whole = ksd_summary(model, posterior, var_names=["theta"], round_to="none")
