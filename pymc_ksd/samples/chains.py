@@ -109,19 +109,40 @@ def largest_rhat_of(chains: np.ndarray) -> float:
     It is infinite where chains stand still, each in a place of its own, and NaN for chains of fewer
     than 4 draws. Of a single chain the halves are compared.
     """
-    from arviz_stats.base import array_stats
-
     chains = _two_or_more(chains)
     if chains.shape[1] < 4:
         return float("nan")
     if (np.ptp(chains, axis=1) == 0).all(axis=0).any():
         return float("inf")
-    with np.errstate(all="ignore"):
-        values = [array_stats.rhat(values) for values in np.moveaxis(chains, -1, 0)]
+    values = rhats(chains)
     return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")
 
 
-def rhat_by_chance(chains: np.ndarray, autocorrelation_time: float) -> float:
+def rhats(chains: np.ndarray) -> np.ndarray:
+    """Return ArviZ's rank-normalised split R-hat of many series at once, shape (p,).
+
+    The larger one of that of the draws and that of their distances from the median.
+    """
+    half = chains.shape[1] // 2
+    halves = np.concatenate([chains[:, :half], chains[:, chains.shape[1] - half :]])
+    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
+    return np.maximum(*(_rhats_of_ranks(values) for values in (halves, folded)))
+
+
+def _rhats_of_ranks(halves: np.ndarray) -> np.ndarray:
+    from scipy.special import ndtri  # slow to import
+    from scipy.stats import rankdata
+
+    length, p = halves.shape[1:]
+    ranks = rankdata(halves.reshape(-1, p), axis=0)
+    scores = ndtri((ranks - 0.375) / (len(ranks) + 0.25)).reshape(halves.shape)
+    between = scores.mean(axis=1).var(axis=0, ddof=1)
+    within = scores.var(axis=1, ddof=1).mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(between / within + (length - 1) / length))
+
+
+def rhat_by_chance(chains: np.ndarray) -> float:
     """Return the largest R-hat that chains as long as these exceed once in 1,000 times by chance.
 
     Means of half chains have a spread of their own, which R-hat takes for disagreement; that of
@@ -130,7 +151,9 @@ def rhat_by_chance(chains: np.ndarray, autocorrelation_time: float) -> float:
     from scipy.special import chdtri  # slow to import
 
     n_chains, n_draws, dim = _two_or_more(chains).shape
-    parts, length = 2 * n_chains, max(n_draws / 2 / autocorrelation_time, 1.0)
+    # Every chain around its own mean: that they disagree is no correlation.
+    slowest = autocorrelation_times(chains - chains.mean(axis=1, keepdims=True)).max()
+    parts, length = 2 * n_chains, max(n_draws / 2 / max(slowest, 1.0), 1.0)
     return float(np.sqrt(1 + chdtri(parts - 1, 0.001 / dim) / (parts - 1) / length))
 
 

@@ -68,7 +68,7 @@ class Sample:
 
     def chains_disagree(self, most_rhat: float) -> bool:
         """Whether R-hat is above a bound, and above what chance makes of so few draws."""
-        bound = max(most_rhat, rhat_by_chance(self.chains, self.autocorrelation_time))
+        bound = max(most_rhat, rhat_by_chance(self.chains))
         return not self.independent and self.largest_rhat > bound
 
     @property

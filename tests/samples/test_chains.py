@@ -1,10 +1,10 @@
-"""Autocorrelation times of many series at once are those of ArviZ."""
+"""Autocorrelation times and R-hats of many series at once are those of ArviZ."""
 
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from pymc_ksd.samples.chains import autocorrelation_times
+from pymc_ksd.samples.chains import autocorrelation_times, rhats
 
 
 @pytest.mark.parametrize("shape", [(4, 250), (1, 1000), (3, 101), (2, 50), (3, 7), (2, 4)], ids=str)
@@ -18,6 +18,16 @@ def test_times_are_draws_over_the_effective_sample_size_of_arviz(shape, correlat
     np.testing.assert_allclose(
         autocorrelation_times(chains), shape[0] * shape[1] / np.array(sizes), rtol=1e-9
     )
+
+
+@pytest.mark.parametrize("shape", [(4, 250), (2, 101), (3, 7)], ids=str)
+def test_rhats_are_those_of_arviz(shape):
+    rng = np.random.default_rng(2)
+    chains = rng.normal(size=(*shape, 9)) + rng.normal(size=(shape[0], 1, 9)) * np.arange(9)
+    chains[..., 3] = chains[..., 3].round()  # with ties
+    chains[0, :, 4] *= 5
+    expected = [array_stats.rhat(chains[:, :, j]) for j in range(9)]
+    np.testing.assert_allclose(rhats(chains), expected, rtol=1e-9)
 
 
 def test_series_that_do_not_vary_and_chains_that_are_too_short_have_a_time_of_one():

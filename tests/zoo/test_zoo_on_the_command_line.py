@@ -12,7 +12,7 @@ from tests.zoo import models  # noqa: F401  registers them
 from tests.zoo.draws import pymc_model
 from tests.zoo.registry import ENTRIES
 
-pytestmark = [pytest.mark.slow, pytest.mark.default_stack]
+pytestmark = [pytest.mark.slow, pytest.mark.newer_stack]
 FILE = """\
 from tests.zoo import models
 from tests.zoo.draws import pymc_model
