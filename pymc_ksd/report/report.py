@@ -240,6 +240,7 @@ def _parameters(moments: xr.Dataset, summary: pd.DataFrame | None) -> str:
 
 def _terminal_table(summary: pd.DataFrame) -> Any:
     """Return the rows with the smallest p-values for a ``rich`` console."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
@@ -250,10 +251,21 @@ def _terminal_table(summary: pd.DataFrame) -> Any:
     rows = summary.iloc[order[:_TERMINAL_ROWS]]
     more = len(summary) - len(rows)
     caption = f"{more:,} more with larger p_value" if more else None
-    shown = Table("", *columns, caption=caption)
+    shown = Table(caption=caption, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    # Columns that are too narrow are cut, but never names.
+    shown.add_column("", no_wrap=True, min_width=max(map(len, map(str, rows.index)), default=0))
+    for column in columns:
+        shown.add_column(column, justify="right")
     for label, row in rows[columns].iterrows():
-        shown.add_row(Text(str(label)), *(Text(html.cell(value)) for value in row))
+        shown.add_row(Text(str(label)), *(Text(_short(value)) for value in row))
     return shown
+
+
+def _short(value: Any) -> str:
+    """Return a number with as few digits as a terminal has room for."""
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        return html.cell(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _test_values(test: xr.Dataset) -> dict[str, Any]:
