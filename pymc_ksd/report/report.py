@@ -19,8 +19,9 @@ from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 if TYPE_CHECKING:
     from rich.console import Group
 
-#: Columns of the summary table that are looked at first; a terminal shows no others.
-_FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "bias_mean", "bias_sd", "p_value")
+#: Columns of the summary table that are looked at first; a terminal has room for these alone.
+_TERMINAL_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "bias_mean", "bias_sd", "p_value")
+_FIRST_COLUMNS = (*_TERMINAL_COLUMNS, "stein_mean", "stein_mcse")
 #: Rows of the summary table that a terminal shows.
 _TERMINAL_ROWS = 12
 #: Numbers and settings of the test that JSON holds.
@@ -42,8 +43,8 @@ _OF_DRAWS = (
 )
 #: The caption of the picture of parameters.
 _MOMENTS = (
-    "What the mean and the standard deviation of each parameter are off by, with intervals that "
-    "hold the error of draws that are right in 95 % of all cases."
+    "What the mean and the standard deviation of each parameter are off by, with 95 % intervals, the "
+    "worst first. What may be chance is pale."
 )
 #: What is said above the picture and the table of parameters.
 _PARAMETERS = (
@@ -244,7 +245,7 @@ def _terminal_table(summary: pd.DataFrame) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    columns = [name for name in summary.columns if name in _FIRST_COLUMNS]
+    columns = [name for name in summary.columns if name in _TERMINAL_COLUMNS]
     # The largest errors first where p-values are all as small, or there are none.
     largest = summary[["bias_mean", "bias_sd"]].abs().max(axis=1)
     order = np.lexsort((-largest.to_numpy(), summary["p_value"].to_numpy()))
