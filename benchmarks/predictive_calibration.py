@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pymc as pm
-import xarray as xr
-from pytensor.tensor.variable import TensorVariable
 
+from benchmarks.held_out import HELD_OUT, HeldOut, held_out_rate
 from benchmarks.measurements import Measurements, write_page
 from benchmarks.predictive_cases import EFFECTS, MISFITS, TRUE, Case, Fitted
 from benchmarks.rates import ALPHA, Rate, generator, header, page
-from pymc_ksd import ksd_ppc, ksd_test
+from pymc_ksd import ksd_ppc
 from pymc_ksd.models.observed.fitted import fitted_density
 from pymc_ksd.samples.posterior import given_values
 
 REPLICATIONS, POWER_REPLICATIONS = 200, 100
-NUM_DRAWS, HELD_OUT_DRAWS = 60, 100
+NUM_DRAWS = 60
 #: What data are summarised by in the usual predictive checks.
 SUMMARIES: dict[str, Callable[..., np.ndarray]] = {
     "mean": np.mean,
@@ -33,6 +30,9 @@ SUMMARIES: dict[str, Callable[..., np.ndarray]] = {
     "min": np.min,
     "max": np.max,
 }
+#: Largest share of rejected models with random effects, all of which are true.
+MOST_REJECTED = 0.06
+SECTIONS = ("True models", "Random effects", "Wrong models", "Held-out data")
 COLUMNS = ['`covariates="auto"`', "`covariates=None`", *SUMMARIES, "PIT"]
 
 
@@ -80,164 +80,37 @@ def pit_p_value(pit: np.ndarray) -> float:
     return float(np.asarray(array_stats.uniformity_test(np.clip(pit, eps, 1 - eps))[0]))
 
 
-def _lines(
+def _measured(
     cells: Mapping[str, tuple[Callable[..., Any], Case | HeldOut, int]], measure: Measurements
-) -> list[str]:
-    """Return lines of a table, which begin with their names."""
-    lines = []
+) -> dict[str, list[Rate]]:
+    """Return the rates of the lines of a table, which begin with their names."""
+    found = {}
     for name, (function, case, replications) in cells.items():
-        found = measure(f"{name} ({replications})", function, case, replications).result()
-        rates = " | ".join(str(Rate(**rate)) for rate in found)
-        lines.append(f"| {name} | {rates} |")
-    return lines
+        cell = measure(f"{name} ({replications})", function, case, replications)
+        found[name] = [Rate(**rate) for rate in cell.result()]
+    return found
 
 
-def check_table(cases: Sequence[Case], replications: int, measure: Measurements) -> list[str]:
-    """Measure the checks on several cases, as a Markdown table."""
+def _lines(rates: Mapping[str, Sequence[Rate]]) -> list[str]:
+    return [f"| {name} | {' | '.join(map(str, line))} |" for name, line in rates.items()]
+
+
+def _checked(
+    cases: Sequence[Case], replications: int, measure: Measurements
+) -> dict[str, list[Rate]]:
+    """Measure the checks on several cases."""
 
     def rates(case: Case, replications: int) -> list[Rate]:
         return list(check_rates(case, replications).values())
 
-    cells = {
-        f"{case.family} | {case.data} | {case.n}": (rates, case, replications) for case in cases
-    }
-    return [*header("model", "data", "n", *COLUMNS), *_lines(cells, measure)]
+    return _measured(
+        {f"{case.family} | {case.data} | {case.n}": (rates, case, replications) for case in cases},
+        measure,
+    )
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """A model fitted to a few data, and new data from its own predictive distribution.
-
-    Attributes
-    ----------
-    name : str
-        The model.
-    write : callable
-        Adds its variables, given outcome and input.
-    posterior : callable
-        ``(y, x, size, rng)`` draws from the posterior, an array with draws first for each variable.
-    draw : callable
-        ``(rng, x, *values)`` draws outcomes, each with its own value of every variable.
-    truth : callable
-        ``(rng, x)`` draws the data that are fitted.
-    """
-
-    name: str
-    write: Callable[[TensorVariable, TensorVariable], None]
-    posterior: Callable[..., dict[str, np.ndarray]]
-    draw: Callable[..., np.ndarray]
-    truth: Callable[[np.random.Generator, np.ndarray], np.ndarray]
-
-
-def _normal(y: TensorVariable, x: TensorVariable) -> None:
-    mu, sd = pm.Normal("mu", 0, 100), pm.HalfNormal("sd", 100)
-    pm.Normal("y", mu, sd, observed=y, shape=y.shape)
-
-
-def _normal_posterior(
-    y: np.ndarray, x: np.ndarray, size: int, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    variance = np.sum((y - y.mean()) ** 2) / rng.chisquare(len(y) - 1, size=size)
-    return {"mu": rng.normal(y.mean(), np.sqrt(variance / len(y))), "sd": np.sqrt(variance)}
-
-
-def _line(y: TensorVariable, x: TensorVariable) -> None:
-    b, sd = pm.Normal("b", 0, 100, shape=3), pm.HalfNormal("sd", 100)
-    pm.Normal("y", b[0] + b[1] * x + b[2] * x**2, sd, observed=y, shape=x.shape)
-
-
-def _line_posterior(
-    y: np.ndarray, x: np.ndarray, size: int, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    design = np.stack([np.ones_like(x), x, x**2], axis=1)
-    inverse = np.linalg.inv(design.T @ design)
-    best = inverse @ design.T @ y
-    variance = np.sum((y - design @ best) ** 2) / rng.chisquare(len(y) - 3, size=size)
-    steps = rng.normal(size=(size, 3)) @ np.linalg.cholesky(inverse).T
-    return {"b": best + np.sqrt(variance)[:, None] * steps, "sd": np.sqrt(variance)}
-
-
-def _one_rate(write: Callable[..., None]) -> Callable[[TensorVariable, TensorVariable], None]:
-    def model(y: TensorVariable, x: TensorVariable) -> None:
-        rate = pm.HalfNormal("rate", 100)
-        write(rate, y)
-
-    return model
-
-
-HELD_OUT = [
-    HeldOut(
-        "Normal(mu, sd)",
-        _normal,
-        _normal_posterior,
-        lambda rng, x, mu, sd: rng.normal(mu, sd),
-        lambda rng, x: rng.normal(1, 2, size=len(x)),
-    ),
-    HeldOut(
-        "Normal(b0 + b1 x + b2 x², sd)",
-        _line,
-        _line_posterior,
-        lambda rng, x, b, sd: rng.normal(b[:, 0] + b[:, 1] * x + b[:, 2] * x**2, sd),
-        lambda rng, x: rng.normal(1 + x, 1),
-    ),
-    HeldOut(
-        "Exponential(rate)",
-        _one_rate(lambda rate, y: pm.Exponential("y", rate, observed=y, shape=y.shape)),
-        lambda y, x, size, rng: {"rate": rng.gamma(len(y), 1 / y.sum(), size=size)},
-        lambda rng, x, rate: rng.exponential(1 / rate),
-        lambda rng, x: rng.exponential(0.5, size=len(x)),
-    ),
-    HeldOut(
-        "Poisson(rate)",
-        _one_rate(lambda rate, y: pm.Poisson("y", rate, observed=y, shape=y.shape)),
-        lambda y, x, size, rng: {"rate": rng.gamma(y.sum() + 1, 1 / len(y), size=size)},
-        lambda rng, x, rate: rng.poisson(rate),
-        lambda rng, x: rng.poisson(3, size=len(x)),
-    ),
-]
-
-
-def held_out_rate(
-    case: HeldOut,
-    replications: int,
-    *,
-    shared: bool = True,
-    n: int = 100,
-    fitted: int = 20,
-    **options: Any,
-) -> Rate:
-    """Test new data that share one value of the parameters, or have one each.
-
-    These values are drawn from the posterior and are not among the draws that the test gets.
-    """
-    rng = generator(case.name, n + shared)
-    with pm.Model() as model:
-        x = rng.normal(size=n)
-        case.write(pm.Data("outcome", case.truth(rng, x)), pm.Data("input", x))
-    rejections = 0
-    for _ in range(replications):
-        x = rng.normal(size=fitted)
-        values = case.posterior(case.truth(rng, x), x, HELD_OUT_DRAWS + n, rng)
-        posterior = xr.Dataset(
-            {
-                key: (
-                    ("chain", "draw", f"{key}_dim")[: array.ndim + 1],
-                    array[None, :HELD_OUT_DRAWS],
-                )
-                for key, array in values.items()
-            }
-        )
-        x = rng.normal(size=n)
-        rows = np.arange(HELD_OUT_DRAWS, HELD_OUT_DRAWS + n)
-        chosen = np.full(n, HELD_OUT_DRAWS) if shared else rows
-        new = case.draw(rng, x, *(array[chosen] for array in values.values()))
-        with model:
-            pm.set_data({"outcome": new, "input": x})
-        result = ksd_test(
-            model, new, posterior=posterior, random_seed=rng, progressbar=False, **options
-        )
-        rejections += float(result["p_value"]) <= ALPHA
-    return Rate(rejections, replications)
+def _check_table(rates: Mapping[str, Sequence[Rate]]) -> list[str]:
+    return [*header("model", "data", "n", *COLUMNS), *_lines(rates)]
 
 
 def held_out_table(replications: int, measure: Measurements) -> list[str]:
@@ -259,11 +132,40 @@ def held_out_table(replications: int, measure: Measurements) -> list[str]:
         "bootstrap, 2,000 fitted",
         "bootstrap, parameters of their own",
     )
-    return [*header("model", *columns), *_lines(cells, measure)]
+    return [*header("model", *columns), *_lines(_measured(cells, measure))]
 
 
-def report(replications: int, power_replications: int, measure: Measurements) -> str:
-    """Measure everything and return the page."""
+def _effects(replications: int, measure: Measurements) -> list[str | list[str]]:
+    """Return the section about models with random effects."""
+    rates = _checked(EFFECTS, replications, measure)
+    ours = [line[:2] for line in rates.values()]
+    auto, alone = (
+        Rate(sum(r.rejections for r in column), sum(r.replications for r in column))
+        for column in zip(*ours, strict=True)
+    )
+    largest = max((rate for line in ours for rate in line), key=lambda rate: rate.rate)
+    return [
+        "Effects with known hyperparameters, whose posterior is known exactly: normal, "
+        "beta-binomial and gamma-Poisson outcomes, one, two, four and eight of them for each "
+        "effect. The last lines have an input beside the effects: a slope of normal and Poisson "
+        "outcomes, with its own prior, and the number of trials of binomial ones. Discrepancies "
+        "around the posterior mean, which has seen the outcome, would reject all models with one "
+        "outcome for each effect and many of the others.",
+        f"At most {100 * MOST_REJECTED:.0f} % of p-values may be 0.05 or less. Over all lines it "
+        f"is {auto} % with covariates and {alone} % without, and in the line with the most "
+        f"{largest} %.",
+        _check_table(rates),
+    ]
+
+
+def _sections(page_text: str) -> dict[str, str]:
+    """Return the sections of a page by their headings; the first, without one, by ``""``."""
+    first, *others = ("\n" + page_text).split("\n## ")
+    parts = (part.partition("\n") for part in others)
+    return {"": first.strip()} | {heading: text.strip() for heading, _, text in parts}
+
+
+def _introduction(replications: int, power_replications: int) -> str:
     return page(
         [
             "# Level and power of checks of fitted models",
@@ -279,20 +181,55 @@ def report(replications: int, power_replications: int, measure: Measurements) ->
             "Beside ours: the usual predictive checks of four summaries of the data (two-sided), "
             "and the uniformity test of PIT values that ArviZ's `plot_ppc_pit` shows, on the same "
             "data and draws.",
-            "## True models",
+        ]
+    ).strip()
+
+
+def report(
+    replications: int,
+    power_replications: int,
+    measure: Measurements,
+    *,
+    only: Sequence[str] = SECTIONS,
+    before: str = "",
+) -> str:
+    """Measure and return the page.
+
+    Parameters
+    ----------
+    replications, power_replications : int
+        Data sets of true and of wrong models, for each line.
+    measure : Measurements
+        Keeps what is measured.
+    only : sequence of str, optional
+        Headings of the sections to measure, by default all.
+    before : str, default ""
+        The page that has the other sections, measured with as many data sets.
+
+    Returns
+    -------
+    str
+    """
+    kept = _sections(before)
+    introduction = _introduction(replications, power_replications)
+    if set(only) != set(SECTIONS) and kept[""] != introduction:
+        raise ValueError(
+            "`only` must be left out, or the page must have been written with as many data sets "
+            "and the same introduction: measure all sections."
+        )
+    written: dict[str, Callable[[], list[str | list[str]]]] = {
+        "True models": lambda: [
             "Predictive checks use the data twice, so they reject less often than 5 %.",
-            check_table(TRUE, replications, measure),
-            "Random effects with known hyperparameters, whose posterior is known exactly: normal, "
-            "beta-binomial and gamma-Poisson outcomes, one, two and four of them for each effect. "
-            "Discrepancies around the posterior mean, which has seen the outcome, would reject all "
-            "of the first and many of the others.",
-            check_table(EFFECTS, replications, measure),
-            "## Wrong models",
+            _check_table(_checked(TRUE, replications, measure)),
+        ],
+        "Random effects": lambda: _effects(replications, measure),
+        "Wrong models": lambda: [
             "Comparing observations by their covariates, too, is what finds a wrong mean, which "
             "leaves the residuals of all observations together in order. What the residuals alone "
             "show, such as heavy tails, it finds as well.",
-            check_table(MISFITS, power_replications, measure),
-            "## Held-out data",
+            _check_table(_checked(MISFITS, power_replications, measure)),
+        ],
+        "Held-out data": lambda: [
             "`ksd_test(model, new_data, posterior=idata)` with 100 new observations of a model "
             "that was fitted to 20, and 100 draws of its posterior. New data share one value of "
             "the parameters, another draw of the posterior. The default null replicates that (19 "
@@ -300,8 +237,13 @@ def report(replications: int, power_replications: int, measure: Measurements) ->
             "only if the fit was to many more data (third column), or if every observation had "
             "parameters of its own (fourth).",
             held_out_table(replications, measure),
-        ]
-    )
+        ],
+    }
+    sections: list[str | list[str]] = [introduction]
+    for heading in SECTIONS:
+        sections.append(f"## {heading}")
+        sections += written[heading]() if heading in only else [kept[heading]]
+    return page(sections)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -310,10 +252,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
     parser.add_argument("--power-replications", type=int, default=POWER_REPLICATIONS)
     parser.add_argument("--keep", type=Path, help="a folder for finished lines, to go on from")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=SECTIONS,
+        default=SECTIONS,
+        help="sections to measure; the others stay as the page has them",
+    )
 
     def measured(options: argparse.Namespace) -> str:
+        before = options.out.read_text(encoding="utf-8") if options.out.exists() else ""
         with Measurements(options.keep, name="fitted models") as measure:
-            return report(options.replications, options.power_replications, measure)
+            return report(
+                options.replications,
+                options.power_replications,
+                measure,
+                only=options.only,
+                before=before,
+            )
 
     write_page(parser, measured, "docs/predictive_calibration.md", arguments)
 

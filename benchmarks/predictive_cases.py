@@ -23,6 +23,8 @@ __all__ = ["EFFECTS", "MISFITS", "TRUE", "Case", "Fitted"]
 GROUP = 10
 #: Priors of the effects of binomial and of Poisson outcomes, and trials of the former.
 _BETA, _GAMMA, _TRIALS = (2.0, 3.0), (2.0, 0.5), 10
+#: Prior standard deviation of a slope beside effects.
+_SLOPE = 0.5
 
 
 @dataclass(frozen=True)
@@ -254,64 +256,114 @@ def _gibbs(
 
 
 @cache
-def _effects_model(family: str, n: int, per_effect: int) -> pm.Model:
-    effect = np.arange(n) // per_effect
-    count = n // per_effect
+def _effects_model(family: str, n: int, per_effect: int, has_input: bool) -> pm.Model:
+    effect, count = np.arange(n) // per_effect, n // per_effect
     with pm.Model() as model:
         outcome = pm.Data("outcome", np.zeros(n, dtype=float if family == "normal" else np.int64))
+        if family == "binomial":
+            theta = pm.Beta("theta", *_BETA, shape=count)
+            trials = pm.Data("x", np.ones(n, dtype=np.int64)) if has_input else _TRIALS
+            pm.Binomial("y", trials, theta[effect], observed=outcome)
+            return model
+        term = pm.Normal("b", 0, _SLOPE) * pm.Data("x", np.zeros(n)) if has_input else 0.0
         if family == "normal":
             theta = pm.Normal("theta", 0, 1, shape=count)
-            pm.Normal("y", theta[effect], 1, observed=outcome)
-        elif family == "binomial":
-            theta = pm.Beta("theta", *_BETA, shape=count)
-            pm.Binomial("y", _TRIALS, theta[effect], observed=outcome)
+            pm.Normal("y", theta[effect] + term, 1, observed=outcome)
         else:
             theta = pm.Gamma("theta", *_GAMMA, shape=count)
-            pm.Poisson("y", theta[effect], observed=outcome)
+            pm.Poisson("y", theta[effect] * pm.math.exp(term), observed=outcome)
     return model
 
 
-def _effects(family: str) -> Callable[..., Fitted]:
+#: Outcomes, a row for each effect, draws of the posterior, and the input if there is one.
+_Simulated = tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]
+
+
+def _without_input(
+    family: str, shape: tuple[int, int], size: int, rng: np.random.Generator
+) -> _Simulated:
+    """Draw effects and outcomes, and from the conjugate posterior."""
+    per_effect, sizes = shape[1], (size, shape[0])
+    if family == "normal":
+        y = rng.normal(rng.normal(size=(shape[0], 1)), size=shape)
+        precision = 1 + per_effect
+        theta = rng.normal(y.sum(axis=1) / precision, 1 / np.sqrt(precision), size=sizes)
+    elif family == "binomial":
+        y = rng.binomial(_TRIALS, rng.beta(*_BETA, size=(shape[0], 1)), size=shape)
+        hits = y.sum(axis=1)
+        theta = rng.beta(_BETA[0] + hits, _BETA[1] + _TRIALS * per_effect - hits, size=sizes)
+    else:
+        y = rng.poisson(rng.gamma(_GAMMA[0], 1 / _GAMMA[1], size=(shape[0], 1)), size=shape)
+        theta = rng.gamma(_GAMMA[0] + y.sum(axis=1), 1 / (_GAMMA[1] + per_effect), size=sizes)
+    return y, {"theta": theta}, None
+
+
+def _with_input(
+    family: str, shape: tuple[int, int], size: int, rng: np.random.Generator
+) -> _Simulated:
+    """Do the same beside a slope, or a number of trials, that the input brings."""
+    if family == "binomial":
+        trials = rng.integers(1, 2 * _TRIALS, size=shape)
+        y = rng.binomial(trials, rng.beta(*_BETA, size=(shape[0], 1)))
+        hits, misses = y.sum(axis=1), (trials - y).sum(axis=1)
+        theta = rng.beta(_BETA[0] + hits, _BETA[1] + misses, size=(size, shape[0]))
+        return y, {"theta": theta}, trials
+    x, slope = rng.normal(size=shape), rng.normal(0, _SLOPE)
+    if family == "normal":
+        y = rng.normal(rng.normal(size=(shape[0], 1)) + slope * x)
+        design = np.column_stack([np.repeat(np.eye(shape[0]), shape[1], axis=0), x.ravel()])
+        precision = np.diag([*np.ones(shape[0]), _SLOPE**-2]) + design.T @ design
+        mean = np.linalg.solve(precision, design.T @ y.ravel())
+        noise = rng.normal(size=(shape[0] + 1, size))
+        values = mean + np.linalg.solve(np.linalg.cholesky(precision).T, noise).T
+        return y, {"theta": values[:, :-1], "b": values[:, -1]}, x
+    y = rng.poisson(rng.gamma(_GAMMA[0], 1 / _GAMMA[1], size=(shape[0], 1)) * np.exp(slope * x))
+    # The slope on a fine grid, effects integrated out; then effects given the slope.
+    grid = np.linspace(-6 * _SLOPE, 6 * _SLOPE, 2_001)
+    rates = _GAMMA[1] + np.exp(grid[:, None, None] * x).sum(axis=2)
+    shapes = _GAMMA[0] + y.sum(axis=1)
+    logarithms = grid * (x * y).sum() - np.log(rates) @ shapes + stats.norm.logpdf(grid, 0, _SLOPE)
+    chosen = rng.choice(len(grid), size=size, p=special.softmax(logarithms))
+    return y, {"theta": rng.gamma(shapes, 1 / rates[chosen]), "b": grid[chosen]}, x
+
+
+def _effects(family: str, *, has_input: bool) -> Callable[..., Fitted]:
     """Return a true model with an effect for every few observations, its hyperparameters known."""
+    simulate = _with_input if has_input else _without_input
 
     def fit(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fitted:
         per_effect = int(data.split()[0])
-        shape, size = (n // per_effect, per_effect), (num_draws, n // per_effect)
-        if family == "normal":
-            y = rng.normal(rng.normal(size=(shape[0], 1)), size=shape)
-            precision = 1 + per_effect
-            theta = rng.normal(y.sum(axis=1) / precision, 1 / np.sqrt(precision), size=size)
-        elif family == "binomial":
-            y = rng.binomial(_TRIALS, rng.beta(*_BETA, size=(shape[0], 1)), size=shape)
-            hits = y.sum(axis=1)
-            theta = rng.beta(_BETA[0] + hits, _BETA[1] + _TRIALS * per_effect - hits, size=size)
-        else:
-            y = rng.poisson(rng.gamma(_GAMMA[0], 1 / _GAMMA[1], size=(shape[0], 1)), size=shape)
-            rate = _GAMMA[1] + per_effect
-            theta = rng.gamma(_GAMMA[0] + y.sum(axis=1), 1 / rate, size=size)
-        model = _effects_model(family, n, per_effect)
+        y, values, x = simulate(family, (n // per_effect, per_effect), num_draws, rng)
+        model = _effects_model(family, n, per_effect, has_input)
         with model:
-            pm.set_data({"outcome": y.ravel()})
-        return Fitted(model, _posterior(theta=theta), y.ravel())
+            pm.set_data({"outcome": y.ravel()} | ({} if x is None else {"x": x.ravel()}))
+        return Fitted(model, _posterior(**values), y.ravel())
 
     return fit
 
 
+#: Outcomes of models with effects, and what these are called with and without an input.
+_OUTCOMES, _EFFECTS = ("normal", "binomial", "Poisson"), ("effects", "effects and input")
 _FAMILIES: dict[str, Callable[..., Fitted]] = {
     "normal": _normal,
     "Poisson": _poisson,
     "logistic": _logistic,
     "hierarchical": _hierarchical,
-    **{f"{family} effects": _effects(family) for family in ("normal", "binomial", "Poisson")},
+    **{
+        f"{family} {effects}": _effects(family, has_input="input" in effects)
+        for effects in _EFFECTS
+        for family in _OUTCOMES
+    },
 }
 
 #: Models of data that they explain.
 TRUE = [Case(family, "true", 200) for family in ("normal", "Poisson", "logistic", "hierarchical")]
-#: Such models with an effect for every one, two or four observations.
+#: Such models with an effect for every one, two, four or eight observations.
 EFFECTS = [
-    Case(f"{family} effects", f"{size} per effect", 100)
-    for family in ("normal", "binomial", "Poisson")
-    for size in (1, 2, 4)
+    Case(f"{family} {effects}", f"{size} per effect", 96 if size == 8 else 100)
+    for effects in _EFFECTS
+    for family in _OUTCOMES
+    for size in (1, 2, 4, 8)
 ]
 #: Models of data that they do not, each with as many observations as the misfit needs.
 MISFITS = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pymc.distributions.transforms import Ordered
 
 from benchmarks.measurements import Measurements, write_page
 from benchmarks.rates import Rate, generator, header, page
@@ -51,6 +52,7 @@ MODELS = (
     "censored_weibull",
 )
 CHAINS, DRAWS, RUNS = 4, 500, 20
+STATUSES = ("passed", "rejected", "cannot tell")
 #: Draws between those that are taken of a NUTS run.
 THIN = 2
 
@@ -155,14 +157,14 @@ def _draws(entry: Any, model: pm.Model, runs: int, rng: np.random.Generator) -> 
 
 
 def _prior_draws(model: pm.Model, runs: int, rng: np.random.Generator) -> xr.Dataset:
-    names = [rv.name for rv in model.free_RVs]
     values = pm.draw(model.free_RVs, CHAINS * runs * DRAWS, random_seed=rng)
-    return _dataset(
-        {
-            name: np.asarray(value).reshape(CHAINS, runs * DRAWS, *np.shape(value)[1:])
-            for name, value in zip(names, values, strict=True)
-        }
-    )
+    prior = {}
+    for rv, value in zip(model.free_RVs, values, strict=True):
+        if isinstance(model.rvs_to_transforms[rv], Ordered):
+            # PyMC draws as if there were no order; sorted values have the prior with it.
+            value = np.sort(value, axis=-1)
+        prior[rv.name] = value.reshape(CHAINS, runs * DRAWS, *value.shape[1:])
+    return _dataset(prior)
 
 
 def _dataset(values: dict[str, np.ndarray]) -> xr.Dataset:
@@ -208,6 +210,9 @@ def report(runs: int, workers: int, kept: Path | None, names: Sequence[str] = MO
     rejected = Rate(totals["good"]["rejected"], n)
     untold = Rate(totals["good"]["cannot tell"], n)
     passed = Rate(useless["passed"], sum(useless.values()))
+    command = f"python -m benchmarks.real_models --runs {runs}"
+    if tuple(names) != MODELS:
+        command += f" --models {' '.join(names)}"
     return page(
         [
             "# Good and useless draws of real models",
@@ -219,20 +224,26 @@ def report(runs: int, workers: int, kept: Path | None, names: Sequence[str] = MO
             "one chain that stands still four standard deviations off (*one chain stuck*), and "
             "two chains three standard deviations to either side (*chains disagree*). *Prior* are "
             "draws of the prior.",
-            f"```\npython -m benchmarks.real_models --runs {runs} --models {' '.join(names)}\n```",
+            f"```\n{command}\n```",
             f"Of {n} sets of good draws {rejected} % are rejected at the level of 5 %, and the "
             f"test cannot tell of {untold} %. Of {sum(useless.values()):,} sets of useless draws "
-            f"{passed} % pass.",
+            f"{passed} % pass: {useless['rejected']:,} are rejected, of {useless['cannot tell']:,} "
+            f"the test cannot tell, and {_errors(useless):,} are refused with an error, because "
+            "the score is not finite at some of their points.",
             "Cells say how often draws passed / were rejected / could not be told.",
             [*header("model", *kinds), *rows],
         ]
     )
 
 
-def _cell(counts: dict[str, int]) -> str:
-    known = [counts.get(status, 0) for status in ("passed", "rejected", "cannot tell")]
-    errors = sum(counts.values()) - sum(known)
-    return " / ".join(map(str, known)) + (f" ({errors} errors)" if errors else "")
+def _cell(counts: Mapping[str, int]) -> str:
+    known = " / ".join(str(counts.get(status, 0)) for status in STATUSES)
+    errors = _errors(counts)
+    return f"{known} ({errors} errors)" if errors else known
+
+
+def _errors(counts: Mapping[str, int]) -> int:
+    return sum(count for status, count in counts.items() if status not in STATUSES)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

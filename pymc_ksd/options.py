@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -59,8 +62,30 @@ def seeded_generator(
     return int(random_seed), np.random.default_rng(int(random_seed))
 
 
+#: What users would be warned of in this thread, where somebody takes note of it.
+_noted: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def warnings_noted() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Take note of this package's own warnings, and do not show them.
+
+    ``warnings.catch_warnings`` would take those of all other threads and libraries, too.
+    """
+    found: list[tuple[str, type[Warning]]] = []
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn, and point at the line that called this package, however far down it is noticed."""
+    noted = _noted.get()
+    if noted is not None:
+        noted.append((message, category))
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pymc_ksd."):
         level, frame = level + 1, frame.f_back

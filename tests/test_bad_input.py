@@ -362,6 +362,8 @@ def test_kernel_not_smooth_at_zero(model):
             r"`kernel` General\(<lambda>\) must have a gradient.*in both of its arguments",
         ),
         (Radial(lambda squared: 1.0), ValueError, "must depend on squared distances"),
+        (Radial(lambda squared: pt.exp(-pt.floor(squared))), ValueError, "is zero at all points"),
+        (lambda x, y: 1 + 0 * pt.dot(x, y), ValueError, "is zero at all points"),
         (Radial(lambda squared: BlackboxOf()(squared)), ValueError, "must have a gradient, but"),
     ],
 )

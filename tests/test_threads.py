@@ -1,7 +1,9 @@
 """Several threads get what one gets: no compiled function runs twice at a time."""
 
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pymc as pm
@@ -9,7 +11,8 @@ import pytensor
 import pytest
 import xarray as xr
 
-from pymc_ksd import Score, ksd, ksd_ppc, ksd_test
+from pymc_ksd import Score, ksd, ksd_ppc, ksd_report, ksd_test
+from pymc_ksd.diagnostics.measured import diagnose_draws
 
 
 @pytest.fixture
@@ -88,3 +91,38 @@ def test_models_are_compiled_in_threads(in_threads, rng):
     for expected, found in zip(alone, in_threads(calls()), strict=True):
         np.testing.assert_array_equal(expected["observed"], found["observed"])
     assert pytensor.config.cxx == before
+
+
+def test_reports_in_threads_note_their_own_warnings(monkeypatch, rng):
+    """Where one begins while the other is at work, and ends later."""
+    with pm.Model() as model:
+        pm.Normal("mu")
+    few, enough = (
+        xr.Dataset({"mu": (("chain", "draw"), rng.normal(size=(4, n)))}) for n in (15, 500)
+    )
+    begun, ended = Event(), Event()
+
+    def headlines(data):
+        return [one.headline for one in ksd_report(model, data, progressbar=False).findings]
+
+    def diagnose(model, data, **options):
+        if data.sizes["draw"] == 15:
+            others.append(pool.submit(headlines, enough))
+            assert begun.wait(60)
+        else:
+            begun.set()
+            assert ended.wait(60)
+        return diagnose_draws(model, data, **options)
+
+    headlines(enough)  # what is imported may add filters
+    others, filters = [], list(warnings.filters)
+    monkeypatch.setattr("pymc_ksd.report.run_checks.diagnose_draws", diagnose)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            found = headlines(few)
+        finally:
+            ended.set()
+        other = others[0].result()
+    assert sum("Only 15 draws in each chain" in text for text in found) == 1
+    assert not any("draws in each chain" in text for text in other)
+    assert warnings.filters == filters

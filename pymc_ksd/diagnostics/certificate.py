@@ -7,7 +7,7 @@ import numpy as np
 from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
 
 #: The least part of a quantity's variance that features must explain for a certificate.
-_LEAST_EXPLAINED = 0.5
+_LEAST_EXPLAINED = 1 / 3
 
 
 def certificate(

@@ -156,16 +156,19 @@ def ksd_test(
           several were tested, over the dim ``member``,
         - for each variable, under its own name and dims, what its coordinates add to the estimate
           (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
-          belong to single elements, such as simplexes, show one number.
+          belong to single elements, such as simplexes, show one number. Where several kernels were
+          tested, these are the contributions to the first, without a tilt.
 
         The attribute ``status`` is "passed", "rejected" or "cannot tell", the last with a
         ``reason``: nothing was rejected, but chains disagree (R-hat above 1.1), are fewer than 20
-        autocorrelation times long, or a hundredth of the draws outweighs all others, so that wrong
-        draws might not have been rejected either. Where chains are that short, or draws correlated
-        and few for more than 100 parameters, only p-values of at most a tenth of `alpha` reject.
-        For draws, ``diagonal_share`` is what the hundredth with the largest scores has of the
-        discrepancy. Other settings and library versions are attributes, too. The dataset can be
-        saved with ``to_netcdf`` and attached to inference data.
+        autocorrelation times long, a hundredth of the draws outweighs all others, or draws and
+        model do not belong together, so that wrong draws might not have been rejected either. Of
+        chains that stand still no p-value is an answer. Where chains are that short, or draws
+        correlated and few for more than 100 parameters, only p-values of at most a tenth of `alpha`
+        reject. For draws, ``diagonal_share`` is what the hundredth with the largest scores, or the
+        one draw where they are fewer than 200, has of the discrepancy. Other settings and library
+        versions are attributes, too. The dataset can be saved with ``to_netcdf`` and attached to
+        inference data.
 
     Raises
     ------
@@ -222,8 +225,9 @@ def ksd_test(
     if n_bootstrap is None and chosen_null.simulates and held_out:
         n_replicates = max(_SLOW_REPLICATES, fewest_replicates(alpha))
     effort = effort_of(block_size, progressbar, client)
+    mismatch = ""
     if held_out:
-        target = predictive(
+        target, mismatch = predictive(
             model, data, posterior, var_names, sample_dims, compile_kwargs, progressbar
         )
     else:
@@ -243,6 +247,8 @@ def ksd_test(
         may_be_constant=chosen_null.simulates,
         may_stream=chosen_null.name == "normal",
     )
+    if mismatch:
+        prepared = replace(prepared, sample=replace(prepared.sample, mismatch=mismatch))
     plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort)
     result, _ = run_prepared(prepared, plan)
     return result

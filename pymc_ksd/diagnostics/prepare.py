@@ -15,6 +15,7 @@ from pymc_ksd.diagnostics.scoring import (
     scaled_stream,
     score_points,
 )
+from pymc_ksd.engine.pairs import evaluate_pairs
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import optional_count, seeded_generator
@@ -26,7 +27,7 @@ from pymc_ksd.samples.stream import DrawStream, is_large
 from pymc_ksd.stats.nulls import Wild
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
-from pymc_ksd.stein.custom_kernels import get_kernel
+from pymc_ksd.stein.custom_kernels import General, Radial, get_kernel
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.operator import SteinOperator
 from pymc_ksd.stein.points import Points, check_scale
@@ -35,6 +36,8 @@ from pymc_ksd.stein.tilt import TiltedLangevin, with_tilts
 
 #: Numbers that are simulated at a time.
 _SIMULATED_NUMBERS = 100_000
+#: Points at which a kernel's gradient is looked at.
+_SLOPES = 100
 #: Effective draws, in units of the dimension to the power of 3/2, from which draws are whitened.
 #: With fewer the noise of their covariance takes from the statistic what it is to find.
 DRAWS_TO_WHITEN = 2.0
@@ -125,9 +128,9 @@ class Prepared:
     target : Target
         What the sample may come from.
     sample : Sample
-        The unconstrained points.
+        The unconstrained points; of draws that are too many to hold, some of every chain.
     points : Points
-        The same scored and scaled, or a stream of them.
+        All of them scored and scaled, or a stream of them.
     panel : Panel
         The Stein kernels.
     how : Comparing
@@ -143,7 +146,7 @@ class Prepared:
     """
 
     target: Target
-    sample: Any
+    sample: Sample
     points: Points | ScaledStream
     panel: Panel
     how: Comparing
@@ -242,9 +245,9 @@ def prepare(
     values: tuple[np.ndarray, ...] = ()
     if may_stream and holds_draws(data) and is_large(target, data):
         how = replace(how, scale="cov") if how.scale == "auto" else how
-        sample: Any = DrawStream(target, data)
-        points = scaled_stream(sample, how.scale, progressbar)
-        panel = how.panel(operator, points.sample, bandwidth_rng)
+        points = scaled_stream(DrawStream(target, data), how.scale, progressbar)
+        sample = points.sample
+        positions, tilted = points.scaling.positions(sample.points), False
     else:
         sample = _read(target, data)
         if not (may_be_constant and operator.takes_constant_points):
@@ -255,7 +258,9 @@ def prepare(
         tilted = how.tilted and len(values) > 1
         if tilted:
             points = with_tilts(points, values[1])
-        panel = how.panel(operator, points.positions, bandwidth_rng, tilted=tilted)
+        positions = points.positions
+    panel = how.panel(operator, positions, bandwidth_rng, tilted=tilted)
+    check_slope(panel, positions)
     return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng, values)
 
 
@@ -266,6 +271,23 @@ def _read(target: Target, data: Any) -> Sample:
     samples = checked_samples(values_of(data, target.variables), target.variables)
     warn_of_few_points(len(samples[target.names[0]]), target.variables)
     return Sample(target.unconstrained(samples))
+
+
+def check_slope(panel: Panel, positions: np.ndarray) -> None:
+    """Refuse users' functions that are flat at all points, as those made of steps are.
+
+    With scores of zero u(x, x) is the squared length of the kernel's gradient at x.
+    """
+    operator, kernel = panel.members[0].stein.operator, panel.members[0].stein.kernel
+    if not operator.scores or not isinstance(kernel, Radial | General):
+        return  # it takes no gradient, or that of a kernel whose gradient is known
+    few = positions[:_SLOPES]
+    points = Points(few, {operator.scores: np.zeros_like(few)})
+    if not evaluate_pairs(panel.members, points, slice(None), slice(None)).any():
+        raise ValueError(
+            f"`kernel` {kernel!r} must have a gradient, but it is zero at all points: write the "
+            "kernel with smooth PyTensor operations that depend on where points are."
+        )
 
 
 def check_circular(names: Sequence[str], kernel: Kernel) -> None:

@@ -170,17 +170,15 @@ def status_of(result: xr.Dataset) -> str:
     """Return whether a test or check "passed", was "rejected" or "cannot tell".
 
     Results without the attribute "status" are judged by p-value and level, and so is one observed
-    variable of several, which share the attribute. Moments may also be "certified", or be rejected
-    by more than their p-value.
+    variable of several, which share the attribute, unless nothing can be told of any. Moments may
+    also be "certified", or be rejected by more than their p-value.
     """
     if are_moments(result):
         return str(result.attrs["status"])
-    cannot_tell = result.attrs.get("status") == "cannot tell"
-    if cannot_tell and result.attrs.get("target") != "fitted":
+    if result.attrs.get("status") == "cannot tell":
         return "cannot tell"
-    if bool((result["p_value"] <= float(result.attrs["alpha"])).any()):
-        return "rejected"
-    return "cannot tell" if cannot_tell else "passed"
+    rejected = bool((result["p_value"] <= float(result.attrs["alpha"])).any())
+    return "rejected" if rejected else "passed"
 
 
 def is_weak(result: xr.Dataset) -> bool:

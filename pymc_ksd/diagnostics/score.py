@@ -303,8 +303,11 @@ def predictive(
     sample_dims: str | Sequence[str] | None,
     compile_kwargs: Mapping[str, Any] | None,
     progressbar: bool,
-) -> Target:
-    """Return the posterior predictive distribution that new observations are held against."""
+) -> tuple[Target, str]:
+    """Return the posterior predictive distribution that new observations are held against.
+
+    And why draws of the posterior and model cannot belong together, or nothing.
+    """
     if isinstance(model, Score):
         raise TypeError("`posterior` needs the model itself: `model` is a compiled Score.")
     if data is None or holds_draws(data):
@@ -312,9 +315,9 @@ def predictive(
             "`data` must be new observations when `posterior` is given. To check the model on the "
             "data it was fitted to, use ksd_ppc."
         )
-    parameters = bambi_parameters(model)
-    model, posterior = resolve_model(model), model_draws(posterior, parameters)
-    check_together(belonging(model), draws_group(posterior), is_bambi=parameters is not None)
+    parameters, model = bambi_parameters(model), resolve_model(model)
+    mismatch = check_together(belonging(model), draws_group(posterior), parameters)
+    posterior = model_draws(posterior, parameters)
     rvs = observed_variables(model, var_names)
     if len(rvs) > 1:
         raise ValueError(
@@ -342,4 +345,4 @@ def predictive(
                 yield draw
                 bar.advance(1)
 
-    return predictive_target(density, given, watch)
+    return predictive_target(density, given, watch), mismatch

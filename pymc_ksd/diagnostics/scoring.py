@@ -13,6 +13,7 @@ import numpy as np
 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.target import Target
+from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream
 from pymc_ksd.stein.operator import SteinOperator
 from pymc_ksd.stein.points import Points, Scaling
@@ -22,8 +23,9 @@ from pymc_ksd.stein.stein_kernel import OPERATORS
 _SCORED_TOGETHER = 2_000
 #: How often simulated points are drawn again that rounding has put outside the support.
 _ATTEMPTS = 20
-#: Draws, evenly spaced, that stand for all where the median is wanted.
-_SAMPLED_POINTS = 1_000
+#: Draws of a chain, evenly spaced, that stand for all where chains are compared or the median is
+#: wanted, and the numbers that they may have together, unless fewer draws than the last were left.
+_THINNED_DRAWS, _THINNED_NUMBERS, _FEWEST_DRAWS = 1_000, 1_000_000, 20
 
 
 def check_varies(points: np.ndarray, target: Target) -> None:
@@ -107,13 +109,13 @@ class ScaledStream:
         The draws.
     scaling : Scaling
         How they are scaled.
-    sample : ndarray
-        Scaled positions of some of them.
+    sample : Sample
+        Some of them, evenly spaced, chain by chain.
     """
 
     draws: DrawStream
     scaling: Scaling
-    sample: np.ndarray
+    sample: Sample
 
     @property
     def n_points(self) -> int:
@@ -138,15 +140,18 @@ class ScaledStream:
 
 def scaled_stream(draws: DrawStream, scale: str | None, progressbar: bool) -> ScaledStream:
     """Walk through draws once and find how they are to be scaled."""
-    n, dim = draws.n_draws * draws.n_chains, draws.target.dim
-    step = -(-n // _SAMPLED_POINTS)
+    n_chains, dim = draws.n_chains, draws.target.dim
+    n = draws.n_draws * n_chains
+    most = min(_THINNED_DRAWS, max(_FEWEST_DRAWS, _THINNED_NUMBERS // (n_chains * dim)))
+    step = -(-draws.n_draws // most)
     count, mean, scatter = 0, np.zeros(dim), np.zeros((dim, dim))
     some: list[np.ndarray] = []
     constant = np.ones(dim, dtype=bool)
     with progress_bar("Reading draws", n, progressbar) as bar:
         for points in draws.points():
-            some.append(points[-count % step :: step].copy())
-            constant &= (points == some[0][0]).all(axis=0)
+            by_draw = points.reshape(-1, n_chains, dim)
+            some.append(by_draw[-(count // n_chains) % step :: step].copy())
+            constant &= (points == some[0][0, 0]).all(axis=0)
             # Moments of two sets of points from those of each.
             difference = points.mean(axis=0) - mean
             centred = points - points.mean(axis=0)
@@ -156,11 +161,17 @@ def scaled_stream(draws: DrawStream, scale: str | None, progressbar: bool) -> Sc
             mean += difference * (len(points) / total)
             count = total
             bar.advance(len(points))
-    sample = np.concatenate(some)
     if constant.any():
         names = [draws.target.labels[i] for i in np.flatnonzero(constant)[:5]]
         raise ValueError(
             f"`data` must vary, but all {n} values of {', '.join(names)} are the same."
         )
-    scaling = Scaling.of_moments(np.median(sample, axis=0), scatter / (n - 1), n, scale)
-    return ScaledStream(draws, scaling, scaling.positions(sample))
+    sample = Sample(
+        np.concatenate(some).reshape(-1, dim),
+        n_chains,
+        are_draws=True,
+        independent=draws.independent,
+        mismatch=draws.mismatch,
+    )
+    centre = np.median(sample.points, axis=0)
+    return ScaledStream(draws, Scaling.of_moments(centre, scatter / (n - 1), n, scale), sample)

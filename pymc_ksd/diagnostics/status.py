@@ -9,7 +9,6 @@ rejections count there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from pymc_ksd.stats.test import Outcome, Plan
 #: R-hat from which chains are no sample of one distribution.
 _MOST_RHAT = 1.1
 #: The part of a statistic's diagonal that a hundredth of the draws may hold.
-_MOST_OF_DIAGONAL = 0.5
+MOST_OF_DIAGONAL = 0.5
 #: By how much p-values have to be below the level where chains are short.
 _CLEARER = 10
 #: From what dimension, and from what autocorrelation time on, the level of the test does not hold
@@ -33,7 +32,7 @@ _MANY_COORDINATES, _CORRELATED = 100, 2.0
 _SHORTEST = 10
 
 
-def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]:
+def status_of_test(sample: Sample, plan: Plan, outcome: Outcome) -> tuple[str, str]:
     """Return "passed", "rejected" or "cannot tell", and the reason for the last."""
     if _stands_still(sample):
         return "cannot tell", "The chains stand still: they are no sample of any distribution."
@@ -43,13 +42,23 @@ def status_of_test(sample: Any, plan: Plan, outcome: Outcome) -> tuple[str, str]
     if crowded and outcome.p_value <= plan.alpha:
         return "cannot tell", crowded
     reason = (
-        _too_few_replicates(plan, outcome) or short or _doubt_about_draws(sample, plan, outcome)
+        sample.mismatch
+        or _too_few_replicates(plan, outcome)
+        or short
+        or _doubt_about_draws(sample, outcome)
     )
     return ("cannot tell", reason) if reason else ("passed", "")
 
 
-def status_of_check(p_values: Sequence[float], alpha: float, n_draws: int) -> tuple[str, str]:
-    """Return the same of a predictive check of one or several observed variables."""
+def status_of_check(
+    p_values: Sequence[float], alpha: float, n_draws: int, mismatch: str
+) -> tuple[str, str]:
+    """Return the same of a predictive check of one or several observed variables.
+
+    Draws of another model tell nothing of this one, whatever the p-values.
+    """
+    if mismatch:
+        return "cannot tell", mismatch
     if min(p_values) <= alpha:
         return "rejected", ""
     if n_draws >= fewest_replicates(alpha):
@@ -60,14 +69,19 @@ def status_of_check(p_values: Sequence[float], alpha: float, n_draws: int) -> tu
     )
 
 
-def _stands_still(sample: Any) -> bool:
-    moves = not isinstance(sample, Sample) or not sample.are_draws or sample.independent
-    return not moves and bool(np.isinf(sample.largest_rhat))
+def few_hold(n_draws: int, share: float) -> str:
+    """Say what part of a statistic a hundredth of the draws hold, or the one that holds most."""
+    few = "1 % of the draws hold" if n_draws >= 100 else f"1 of {n_draws} draws holds"
+    return f"{few} {share:.0%} of the statistic"
 
 
-def _too_short(sample: Any, plan: Plan) -> str:
+def _stands_still(sample: Sample) -> bool:
+    return sample.are_draws and not sample.independent and bool(np.isinf(sample.largest_rhat))
+
+
+def _too_short(sample: Sample, plan: Plan) -> str:
     """Say how short chains are for their autocorrelation, or nothing."""
-    if not isinstance(sample, Sample) or not sample.are_draws or plan.null.has_power(sample):
+    if not sample.are_draws or plan.null.has_power(sample):
         return ""
     if sample.chains_disagree(_MOST_RHAT):
         return _disagreement(sample)
@@ -78,12 +92,13 @@ def _too_short(sample: Any, plan: Plan) -> str:
     )
 
 
-def _too_many_coordinates(sample: Any) -> str:
+def _too_many_coordinates(sample: Sample) -> str:
     """Say where correlated draws are so few for their dimension that exact ones look wrong."""
-    if not isinstance(sample, Sample) or not sample.are_draws:
+    n, dim = sample.points.shape
+    if not sample.are_draws or dim <= _MANY_COORDINATES:
         return ""
-    (n, dim), time = sample.points.shape, sample.autocorrelation_time
-    if dim <= _MANY_COORDINATES or time <= _CORRELATED or n / time >= DRAWS_TO_WHITEN * dim**1.5:
+    time = sample.autocorrelation_time
+    if time <= _CORRELATED or n / time >= DRAWS_TO_WHITEN * dim**1.5:
         return ""
     return (
         f"The draws are correlated and, with {n / time:,.0f} effective ones, few for {dim:,} "
@@ -107,18 +122,16 @@ def _too_few_replicates(plan: Plan, outcome: Outcome) -> str:
     )
 
 
-def _doubt_about_draws(sample: Any, plan: Plan, outcome: Outcome) -> str:
+def _doubt_about_draws(sample: Sample, outcome: Outcome) -> str:
     """Say why wrong draws like these might not be rejected, or nothing."""
-    if not isinstance(sample, Sample) or not sample.are_draws:
+    if not sample.are_draws:
         return ""
     if sample.chains_disagree(_MOST_RHAT):
         return _disagreement(sample)
     shares = [member.diagonal_share for member in outcome.estimate.members]
-    if shares and min(shares) > _MOST_OF_DIAGONAL:
-        return (
-            f"1 % of the draws hold {min(shares):.0%} of the statistic, so that errors in all the "
-            "others would not be seen."
-        )
+    if shares and min(shares) > MOST_OF_DIAGONAL:
+        hold = few_hold(sample.n_points, min(shares))
+        return f"{hold}, so that errors in all the others would not be seen."
     return ""
 
 
@@ -132,6 +145,8 @@ def status_of_moments(
     short = length < _SHORTEST and not sample.independent
     if p_value <= (alpha / _CLEARER if short else alpha):
         return "rejected", ""
+    if sample.mismatch:
+        return "cannot tell", sample.mismatch
     if sample.chains_disagree(_MOST_RHAT):
         return "cannot tell", _disagreement(sample)
     if short:

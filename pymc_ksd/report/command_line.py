@@ -65,10 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         report, unsaved = _check(options)
-        missing = [*report.missing, *unsaved]
-        failed = report.status == "cannot tell" or missing
+        failed = report.status == "cannot tell" or unsaved
         code = REJECTED if report.rejected else FAILED if failed else PASSED
-        reason = " ".join(missing if code == FAILED else unsaved)
+        reason = " ".join([*report.missing, *unsaved] if code == FAILED else unsaved)
         options.report = None if unsaved else options.report
     except _CannotRun as problem:
         report, code, reason = None, FAILED, str(problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,8 +39,7 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
     if n_draws < _FEWEST_DRAWS:
         needs = f"ArviZ needs at least {_FEWEST_DRAWS} draws of a chain for its diagnostics."
         return (Finding("unknown", needs),)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of constants and single chains, whose values are NaN
+    with np.errstate(all="ignore"):  # of constants and single chains, whose values are NaN
         found = _diagnosed(tree)
     findings = _warnings(found, n_chains, n_draws)
     if n_chains == 1:
@@ -63,8 +61,7 @@ def worst_numbers(data: Any) -> str:
     n_chains, n_draws = (tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
     if n_draws < _FEWEST_DRAWS:
         return ""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of constants and single chains, whose values are NaN
+    with np.errstate(all="ignore"):  # of constants and single chains, whose values are NaN
         ranks = [arviz_stats.rhat(tree, method=name).to_dataset() for name in ("rank", "folded")]
         bulk = arviz_stats.ess(tree, method="bulk").to_dataset()
     parts = []
@@ -91,7 +88,8 @@ def _tree(data: Any) -> xr.DataTree:
     """Return draws with numbers, and the sampler's statistics, as ArviZ wants them."""
     posterior = draws_group(data)
     assert posterior is not None  # whoever calls has tested these draws
-    posterior = with_numbers(posterior)
+    # ArviZ 1 cannot subtract booleans.
+    posterior = with_numbers(posterior).astype(np.float64, copy=False)
     statistics = draws_group(data, "sample_stats")
     # ArviZ wants labels for chains and draws.
     numbers = {dim: np.arange(posterior.sizes[dim]) for dim in ("chain", "draw")}

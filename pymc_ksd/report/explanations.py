@@ -21,12 +21,11 @@ from pymc_ksd.diagnostics.results import (
     worth,
     wrong_moments,
 )
+from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
 from pymc_ksd.report.findings import Explanation, Finding, listed
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
-#: Share of a statistic's diagonal that 1 % of the draws may hold before it is told.
-_LARGEST_SHARE = 0.5
 #: Variables that are named, and parameters that are listed one by one.
 _NAMED, _LISTED = 3, 5
 #: From how many times as many draws on corrected means are called more exact, and up to how many
@@ -66,7 +65,8 @@ _AFTER_PASS: dict[str, tuple[str, ...]] = {
     ),
 }
 #: And after one that cannot tell: the one next step.
-NEXT_STEP = {
+_NEXT_STEP = {
+    "together": "Test draws of this very model and these data, as the sampler made them.",
     "posterior": "Run longer chains from scattered starts, or reparametrize the model, and test "
     "again.",
     "fitted": "Check again with more draws of the posterior.",
@@ -163,6 +163,16 @@ def low_share(count: int) -> float:
     return 1 / (_LOW + float(np.log(max(count, 1))))
 
 
+def next_step(result: xr.Dataset) -> str:
+    """Return what to do after a test or check that cannot tell."""
+    target = "posterior" if result.attrs.get("sample") == "draws" else result.attrs.get("target")
+    if "belong together" in result.attrs.get("reason", ""):
+        target = "together"
+    elif not np.isfinite(result.get("critical_value", 0.0)):
+        target = "replicates"  # with too few, no value of the statistic is critical
+    return _NEXT_STEP.get(str(target), _NEXT_STEP["data"])
+
+
 def may_be_chance(result: xr.Dataset) -> tuple[str, ...]:
     """Say how often chance does this, where a rejection is weak evidence."""
     if status_of(result) != "rejected" or not is_weak(result):
@@ -189,10 +199,7 @@ def _of_test(result: xr.Dataset) -> Explanation:
     draws = result.attrs.get("sample") == "draws"
     target = "posterior" if draws else str(result.attrs.get("target"))
     if status == "cannot tell":
-        # With too few replicates no value of the statistic is critical.
-        known = np.isfinite(float(result["critical_value"]))
-        step = NEXT_STEP.get(target, NEXT_STEP["data"]) if known else NEXT_STEP["replicates"]
-        advice: tuple[str, ...] = (step,)
+        advice: tuple[str, ...] = (next_step(result),)
         finding = Finding("cannot tell", conclusion(result), advice)
     elif status == "rejected":
         advice = _AFTER_REJECTION.get(target, _AFTER_REJECTION["data"])
@@ -207,13 +214,13 @@ def _of_test(result: xr.Dataset) -> Explanation:
 def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
     """Say so where few draws hold most of the statistic, unless that is why it cannot tell."""
     share = float(result.attrs.get("diagonal_share", 0.0))
-    text = f"1 % of the draws hold {share:.0%} of the statistic"
-    if not share > _LARGEST_SHARE or "1 % of the draws" in result.attrs.get("reason", ""):
+    if not share > MOST_OF_DIAGONAL or "of the statistic" in result.attrs.get("reason", ""):
         return ()
+    text = few_hold(int(result.attrs["n"]), share)
     if "member" in result.dims and status_of(result) == "passed":
-        other = "the tilted kernel, in which they count less, does not reject either"
+        other = "the tilted kernel, in which such draws count less, does not reject either"
         return (Finding("passed", f"{text} without a tilt; {other}."),)
-    return (Finding("warning", f"{text}: a few draws decide.", _FEW_DECIDE),)
+    return (Finding("warning", f"{text}: so few decide.", _FEW_DECIDE),)
 
 
 def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
@@ -252,7 +259,7 @@ def _of_check(check: xr.Dataset) -> Explanation:
             advice = (*may_be_chance(one), *_misfits(one, strongest), _WITNESS_SHOWS)
             findings.append(Finding("rejected", conclusion(one), advice))
         elif status == "cannot tell":
-            findings.append(Finding("cannot tell", conclusion(one), (NEXT_STEP["fitted"],)))
+            findings.append(Finding("cannot tell", conclusion(one), (next_step(one),)))
         else:
             findings.append(Finding("passed", conclusion(one), (_LENIENT,)))
         meaning = f"share of replicated data sets at least as far off; strongest by {strongest}"
@@ -329,7 +336,7 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
 def _of_moments(moments: xr.Dataset) -> Explanation:
     status, numbers = status_of(moments), tuple(_moment_numbers(moments))
     if status == "cannot tell":
-        finding = Finding("cannot tell", conclusion(moments), (NEXT_STEP["posterior"],))
+        finding = Finding("cannot tell", conclusion(moments), (next_step(moments),))
         return Explanation((finding,), numbers)
     if status == "rejected":
         # The worst is named in the headline.

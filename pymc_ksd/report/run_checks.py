@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +16,13 @@ from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.summary import with_moments
 from pymc_ksd.models.model_target import resolve_model
-from pymc_ksd.options import check_alpha, check_count, positive_number, renamed_data
+from pymc_ksd.options import (
+    check_alpha,
+    check_count,
+    positive_number,
+    renamed_data,
+    warnings_noted,
+)
 from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
@@ -137,12 +141,14 @@ def ksd_report(
         "client": client,
     }
     found = _Found()
-    with _warnings_noted(found):
+    with warnings_noted() as noted:
         _test_draws(found, model, data, names, max_draws, margin, shared)
         if predictive or (predictive is None and pymc_model.observed_RVs):
             _check_model(found, model, data, least, {**shared, "num_draws": num_draws})
         elif predictive is None:
             found.notes.append("The model has no observed data to be checked against.")
+    # Observed variables that were left out are warned of, too, and stand among what is missing.
+    found.warnings = [text for text, kind in noted if issubclass(kind, DrawsWarning)]
     if found.draws is None and found.check is None:
         raise found.problems[0]
     return _report(found, data, title or f"Report on {pymc_model.name or 'a fitted model'}", shared)
@@ -169,7 +175,7 @@ class _Found:
     problems : list of Exception
         Why draws or model could not be checked.
     notes, missing, warnings : list of str
-        What else there is to know, what else could not be had, and what was warned of.
+        What else there is to know, what else could not be had, and what is to be warned of.
     """
 
     draws: DrawsResults | None = None
@@ -199,23 +205,6 @@ def _checked_names(var_names: str | Sequence[str] | None, data: Any) -> Sequence
             f"`var_names` must name variables of `data` with numbers, got {', '.join(unknown)}."
         )
     return names
-
-
-@contextmanager
-def _warnings_noted(found: _Found) -> Iterator[None]:
-    """Take warnings about draws into the report, and hand others on."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        # Observed variables that were left out stand among what is missing.
-        warnings.filterwarnings("ignore", "Not checked: ")
-        yield
-    for warning in caught:
-        if issubclass(warning.category, DrawsWarning):
-            found.warnings.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
 
 
 def _test_draws(
@@ -297,7 +286,10 @@ def _number_of_draws(posterior: xr.Dataset | None) -> int | None:
 def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> Report:
     """Put everything together."""
     findings = all_findings(found.draws, found.moments, found.check, data)
-    findings += [Finding("warning", message) for message in dict.fromkeys(found.warnings)]
+    told = " ".join(one.headline for one in findings)
+    findings += [
+        Finding("warning", text) for text in dict.fromkeys(found.warnings) if text not in told
+    ]
     settings = {"alpha": shared["alpha"], "seed": shared["random_seed"]}
     test = measures = evolution = None
     if found.draws is not None:

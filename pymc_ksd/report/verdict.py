@@ -12,13 +12,14 @@ from pymc_ksd.diagnostics.results import (
     by_variable,
     conclusion,
     is_weak,
+    rejects,
     shown_p_value,
     status_of,
     within_margin,
     wrong_moments,
 )
 from pymc_ksd.report.convergence import arviz_findings
-from pymc_ksd.report.explanations import NEXT_STEP, explain, may_be_chance
+from pymc_ksd.report.explanations import explain, may_be_chance, next_step
 from pymc_ksd.report.findings import Finding, Status, listed
 from pymc_ksd.samples.containers import draws_group
 
@@ -78,7 +79,8 @@ def deciding(test: xr.Dataset | None, moments: xr.Dataset | None) -> xr.Dataset 
 def why_untold(*results: xr.Dataset | None) -> list[str]:
     """Return the reasons of those results that cannot tell."""
     untold = [one for one in results if one is not None and status_of(one) == "cannot tell"]
-    return [str(one.attrs.get("reason") or "The test cannot tell.") for one in untold]
+    reasons = [str(one.attrs.get("reason") or "The test cannot tell.") for one in untold]
+    return list(dict.fromkeys(reasons))
 
 
 def verdict(
@@ -114,7 +116,7 @@ def verdict(
         )
     if why_untold(check):
         headline = f"Nothing speaks against these draws; {_UNTOLD}. {' '.join(why_untold(check))}"
-        return Finding("cannot tell", headline, (NEXT_STEP["fitted"],))
+        return Finding("cannot tell", headline, (next_step(check),))
     found = _of_no_rejection(findings, checked=check is not None, unchecked=unchecked)
     if decides is None or not within_margin(decides):
         return found
@@ -127,7 +129,7 @@ def verdict(
 def _misfit(check: xr.Dataset | None) -> str:
     """Say which observed variables are not explained, and how sure that is."""
     checks = {} if check is None else by_variable(check)
-    wrong = {name: is_weak(one) for name, one in checks.items() if status_of(one) == "rejected"}
+    wrong = {name: is_weak(one) for name, one in checks.items() if rejects(one)}
     weak = "there is weak evidence that " if wrong and all(wrong.values()) else ""
     return f"{weak}the model does not explain {listed(list(wrong))}" if wrong else ""
 
@@ -156,7 +158,7 @@ def _of_no_rejection(findings: Sequence[Finding], *, checked: bool, unchecked: b
 
 
 def _of_model_alone(check: xr.Dataset | None, misfit: str) -> Finding:
-    if misfit:
+    if misfit and not why_untold(check):
         return Finding(
             "rejected",
             f"{misfit[0].upper()}{misfit[1:]}; the draws could not be tested.",
@@ -171,11 +173,11 @@ def _of_model_alone(check: xr.Dataset | None, misfit: str) -> Finding:
 
 
 def _of_untold_draws(test: xr.Dataset, misfit: str, worst: str) -> Finding:
-    beside = (worst,) if worst else ()
+    """Say that nothing is known: draws that may be no sample cannot reject a model, either."""
+    headline = conclusion(test)
     if misfit:
-        headline = f"{misfit[0].upper()}{misfit[1:]}, as far as these draws can tell."
-        return Finding("rejected", f"{headline} {conclusion(test)}", (*beside, _MEND_FIRST))
-    return Finding("cannot tell", conclusion(test), (*beside, NEXT_STEP["posterior"]))
+        headline += f" {misfit[0].upper()}{misfit[1:]}, as far as these draws can tell."
+    return Finding("cannot tell", headline, (*([worst] if worst else ()), next_step(test)))
 
 
 def _of_wrong_draws(

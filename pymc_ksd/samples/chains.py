@@ -121,15 +121,16 @@ def largest_rhat_of(chains: np.ndarray) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")
 
 
-def rhat_by_chance(chains: np.ndarray) -> float:
-    """Return the largest R-hat that independent draws of this number exceed once in 1,000 times.
+def rhat_by_chance(chains: np.ndarray, autocorrelation_time: float) -> float:
+    """Return the largest R-hat that chains as long as these exceed once in 1,000 times by chance.
 
-    Means of half chains have a spread of their own, which R-hat takes for disagreement.
+    Means of half chains have a spread of their own, which R-hat takes for disagreement; that of
+    slow chains is larger.
     """
     from scipy.special import chdtri  # slow to import
 
     n_chains, n_draws, dim = _two_or_more(chains).shape
-    parts, length = 2 * n_chains, max(n_draws // 2, 1)
+    parts, length = 2 * n_chains, max(n_draws / 2 / autocorrelation_time, 1.0)
     return float(np.sqrt(1 + chdtri(parts - 1, 0.001 / dim) / (parts - 1) / length))
 
 

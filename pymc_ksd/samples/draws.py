@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_ksd.models.bambi_models import BambiParameters
 from pymc_ksd.models.target import Belonging, Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import in_model_parameters, not_together
@@ -56,10 +57,9 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     posterior = draws_group(data)
     if posterior is None:
         raise ValueError("`data` must have a group 'posterior' with the draws to be tested.")
+    mismatch = "" if is_part else check_together(target.belonging, posterior, target.bambi)
     if target.bambi is not None:
         posterior = in_model_parameters(posterior, target.bambi)
-    if target.belonging is not None and not is_part:
-        check_together(target.belonging, posterior, is_bambi=target.bambi is not None)
     own = xr.Dataset(
         {v.name: arranged(posterior[v.name], v) for v in target.variables if v.name in posterior}
     )
@@ -84,25 +84,42 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
         )
     if n_draws * n_chains < 2 and not is_part:
         raise ValueError(f"`data` must have at least 2 draws, got {n_draws * n_chains}.")
-    independent = drawn_independently(data)
-    return Sample(points.reshape(-1, dim), n_chains, own, are_draws=True, independent=independent)
+    return Sample(
+        points.reshape(-1, dim),
+        n_chains,
+        own,
+        are_draws=True,
+        independent=drawn_independently(data),
+        mismatch=mismatch,
+    )
 
 
-def check_together(found: Belonging, posterior: xr.Dataset | None, *, is_bambi: bool) -> None:
-    """Warn when draws and model cannot belong together, as far as a few draws tell."""
-    if posterior is None or not posterior.sizes.get("draw"):
-        return  # whoever reads the draws says why
-    few = np.unique(np.linspace(0, posterior.sizes["draw"] - 1, _COMPUTED_DRAWS).astype(int))
+def check_together(
+    found: Belonging | None, posterior: xr.Dataset | None, bambi: BambiParameters | None
+) -> str:
+    """Warn when draws and model cannot belong together, and return why, or nothing.
+
+    A few draws have to tell, as they are stored.
+    """
+    if found is None or posterior is None or not posterior.sizes.get("draw"):
+        return ""  # whoever reads the draws says why
+    rows = np.unique(np.linspace(0, posterior.sizes["draw"] - 1, _COMPUTED_DRAWS).astype(int))
+    few = posterior.isel(chain=[0], draw=rows)
+    if bambi is not None:
+        few = in_model_parameters(few, bambi)
+    stored = [variable for variable in found.computed if variable.name in few]
     values = {}
-    for variable in (*found.free, *found.computed):
+    # Nothing is read where there is nothing to be compared.
+    for variable in (*found.free, *stored) if stored else ():
         # Draws that cannot be arranged are told of elsewhere.
-        if variable.name in posterior and _has_order(posterior[variable.name], variable):
+        if variable.name in few and _has_order(few[variable.name], variable):
             with suppress(ValueError):
-                array = arranged(posterior[variable.name], variable)
-                values[variable.name] = array.isel(chain=0, draw=few).values
-    problem = not_together(found, posterior.attrs, values, is_bambi=is_bambi)
+                array = arranged(few[variable.name], variable)
+                values[variable.name] = array.isel(chain=0).values
+    problem = not_together(found, posterior.attrs, values, is_bambi=bambi is not None)
     if problem:
         warn_user(problem, DrawsWarning)
+    return problem
 
 
 def _has_order(array: xr.DataArray, variable: Variable) -> bool:

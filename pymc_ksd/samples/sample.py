@@ -28,6 +28,8 @@ class Sample:
         Whether a sampler made them, so that they may be correlated.
     independent : bool
         Whether draws are known to be independent all the same, as those of an approximation are.
+    mismatch : str
+        Why draws and model cannot belong together, or nothing.
     """
 
     points: np.ndarray
@@ -35,6 +37,7 @@ class Sample:
     posterior: xr.Dataset = field(default_factory=xr.Dataset)
     are_draws: bool = False
     independent: bool = False
+    mismatch: str = ""
 
     @property
     def n_points(self) -> int:
@@ -65,7 +68,7 @@ class Sample:
 
     def chains_disagree(self, most_rhat: float) -> bool:
         """Whether R-hat is above a bound, and above what chance makes of so few draws."""
-        bound = max(most_rhat, rhat_by_chance(self.chains))
+        bound = max(most_rhat, rhat_by_chance(self.chains, self.autocorrelation_time))
         return not self.independent and self.largest_rhat > bound
 
     @property

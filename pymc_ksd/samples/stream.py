@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_ksd.models.target import Target
 from pymc_ksd.samples.containers import drawn_independently, draws_group
-from pymc_ksd.samples.draws import read_draws
+from pymc_ksd.samples.draws import check_together, read_draws
 
 #: Numbers from which on draws are not held in memory.
 _LARGE_NUMBERS = 10_000_000
@@ -39,7 +39,8 @@ class DrawStream:
     target : Target
         The density.
     data : DataTree, InferenceData or Dataset
-        The draws, see :func:`pymc_ksd.samples.draws.read_draws`. Nothing is read yet.
+        The draws, see :func:`pymc_ksd.samples.draws.read_draws`. No more is read yet than tells
+        whether they belong to the density's model.
     others : sequence of str, optional
         Other variables of the posterior that are wanted beside the points.
     """
@@ -49,6 +50,7 @@ class DrawStream:
         self.independent = drawn_independently(data)
         if isinstance(data, xr.DataArray) and len(target.variables) == 1:
             data = data.to_dataset(name=target.variables[0].name)
+        self.mismatch = check_together(target.belonging, draws_group(data), target.bambi)
         names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}
         names |= set() if target.bambi is None else target.bambi.names
         names |= set(others)
@@ -66,9 +68,6 @@ class DrawStream:
             numbers = {dim: range(size) for dim, size in sizes.items() if dim not in dataset.coords}
             dataset = dataset[[name for name in dataset.data_vars if name in names]]
             self._groups[group] = dataset.assign_coords(numbers)
-
-    #: A sampler made them.
-    are_draws = True
 
     def points(self, multiple: int = 1) -> Iterator[np.ndarray]:
         """Read unconstrained draws of all chains together.

@@ -25,8 +25,18 @@ _LONGEST = 0.4
 _BATCH = 100_000
 
 
+def _check_finite(statistic: float, replicates: np.ndarray) -> None:
+    """Refuse numbers from which no p-value follows."""
+    if not (np.isfinite(statistic) and np.isfinite(replicates).all()):
+        raise ValueError(
+            "The statistic, or what it is held against, is not finite: scores of `data` are so "
+            "large that their squares overflow. Look for points at the edge of the support."
+        )
+
+
 def monte_carlo_p_value(statistic: float, replicates: np.ndarray) -> float:
     """Return ``(1 + #{S* ≥ S}) / (1 + m)``."""
+    _check_finite(statistic, replicates)
     return float((1 + np.count_nonzero(replicates >= statistic)) / (1 + len(replicates)))
 
 
@@ -298,6 +308,7 @@ class Normal(Null):
         """Return the probability of a larger value."""
         from scipy.special import ndtr  # slow to import
 
+        _check_finite(estimate.value, distribution)
         return float(ndtr(-estimate.value / estimate.error))
 
     def critical_value(self, estimate: Estimate, distribution: np.ndarray, alpha: float) -> float:

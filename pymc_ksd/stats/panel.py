@@ -77,8 +77,17 @@ class MemberEstimate:
         return np.asarray(self._standard(self.replicates))
 
     def _standard(self, value: float | np.ndarray) -> float | np.ndarray:
-        spread = self.replicates.std()
-        return (value - self.replicates.mean()) / (spread if spread > 0 else 1.0)
+        return (value - self.replicates.mean()) / spread_of(self.replicates)
+
+
+def spread_of(replicates: np.ndarray, *, ddof: int = 0) -> np.ndarray:
+    """Return standard deviations along the first axis, 1 where nothing varies.
+
+    Squares of a statistic may overflow where it does not.
+    """
+    _, exponent = np.frexp(np.abs(replicates).max(axis=0))
+    spread = np.ldexp(np.ldexp(replicates, -exponent).std(axis=0, ddof=ddof), exponent)
+    return np.where(spread > 0, spread, 1.0)
 
 
 def share_of_few(diagonal: np.ndarray) -> float:
@@ -94,4 +103,4 @@ def joined_excess(members: Sequence[MemberEstimate]) -> tuple[float, np.ndarray]
     All members saw the same weights, so that the replicates keep how they depend on each other.
     """
     replicates = np.max([member.replicated_excess for member in members], axis=0)
-    return max(member.excess for member in members), replicates
+    return float(np.max([member.excess for member in members])), replicates

@@ -33,6 +33,8 @@ from pymc_ksd.stein.points import Points, Scaling
 
 #: Shares below the central 68 %, below the median, and below the upper end of the 68 %.
 CENTRAL = (0.16, 0.5, 0.84)
+#: Scores of this size are as good as infinite: sums of their products are too large for numbers.
+_LARGEST_SCORE = 1e140
 #: What is taken of every point for the terms of single coordinates.
 _OF_COORDINATE = ("positions", "standard_scores")
 
@@ -44,11 +46,14 @@ class Langevin(SteinOperator):
     has_machine_code = True
     #: What the scores of points are called.
     scores = "scores"
-    problem = "have no finite score, so they may lie outside the support of"
+    problem = (
+        "have no finite score, or one whose square overflows, so they may lie outside the support "
+        "of"
+    )
 
     def unusable(self, values: Values) -> np.ndarray:
-        """Tell at which points and coordinates the score is not finite."""
-        return ~np.isfinite(values[0])
+        """Tell at which points and coordinates the score is not finite, or overflows."""
+        return ~(np.abs(values[0]) < _LARGEST_SCORE)
 
     def scaled(self, points: np.ndarray, values: Values, scale: str | None) -> Points:
         """Centre points and scale them and their scores."""

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 import pytest
 import xarray as xr
 
-from pymc_ksd import compile_score, ksd_test
+from pymc_ksd import compile_score, ksd_moments, ksd_test
 
 FOLDER = os.environ.get("PYMC_KSD_POSTERIORDB")
 pytestmark = [
@@ -87,6 +87,40 @@ def reference(request):
         theta_trans = (posterior["theta"] - posterior["mu"]) / posterior["tau"]
         posterior = posterior.drop_vars("theta").assign(theta_trans=theta_trans)
     return compile_score(MODELS[request.param](data)), posterior
+
+
+#: How many times smaller the variance of corrected means has to be, at the median of parameters.
+GAINS = {3: 500, 7: 500, 6: 500, 10: 15}
+
+
+def stacked(result, diagnostic):
+    """A diagnostic of all parameters in one array."""
+    arrays = [array for array in result.values() if "diagnostic" in array.dims]
+    return np.concatenate([np.ravel(array.sel(diagnostic=diagnostic)) for array in arrays])
+
+
+def test_reference_draws_have_the_moments_of_the_posterior(reference):
+    score, posterior = reference
+    assert float(ksd_moments(score, posterior)["p_value"]) > 0.05 / len(MODELS)
+    four = ksd_moments(score, posterior.isel(chain=slice(4)), margin=0.1)
+    assert four.attrs["status"] == "certified"
+
+
+def test_corrected_means_of_single_chains_vary_less(reference):
+    score, posterior = reference
+    whole = ksd_moments(score, posterior)
+    chains = [ksd_moments(score, posterior.isel(chain=[number])) for number in range(10)]
+    plain, corrected, errors = (
+        np.array([stacked(one, name) for one in chains])
+        for name in ("mean", "stein_mean", "stein_mcse")
+    )
+    gain = plain.var(axis=0) / corrected.var(axis=0)
+    assert np.median(gain) >= GAINS[gain.size]
+    assert (gain > 1 / 1.1).all()
+    # Of 30 to 100 intervals, correlated within a chain.
+    allowed = 1.96 * np.hypot(errors, stacked(whole, "stein_mcse"))
+    inside = np.abs(corrected - stacked(whole, "stein_mean")) < allowed
+    assert inside.mean() > 0.88
 
 
 def elements(posterior):

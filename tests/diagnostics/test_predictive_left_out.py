@@ -83,3 +83,20 @@ def test_report_names_what_was_left_out(draws):
     assert any("not checked against number: " in line for line in report.missing)
     assert "a part of its data" in report.verdict.headline
     assert report.verdict.status != "passed"
+
+
+def test_covariates_of_one_variable_do_not_stop_the_others(draws):
+    """Rows for one of two variables of different lengths."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("short", mu, 1, observed=Y[:12])
+        pm.Normal("y", mu, 1, observed=Y)
+    options = {"num_draws": 25, "progressbar": False}
+    with pytest.warns(UserWarning, match="Not checked: 'short'.*one row for each of the 12"):
+        check = pymc_ksd.ksd_ppc(model, draws, covariates=np.arange(30.0), **options)
+    assert check["variable"].item() == "y"
+    assert "covariates" in check["comparison"].values
+    with pytest.raises(ValueError, match="one row for each of the 12 observations of 'short'"):
+        pymc_ksd.ksd_ppc(
+            model, draws, covariates=np.arange(30.0), var_names=["short", "y"], **options
+        )

@@ -6,7 +6,8 @@ import pytest
 import xarray as xr
 from scipy.signal import lfilter
 
-from pymc_ksd import Score, ksd_test
+from pymc_ksd import DrawsWarning, Score, explain, ksd_ppc, ksd_test
+from pymc_ksd.diagnostics.results import status_of
 
 
 def normal_score(dim, **options):
@@ -207,3 +208,72 @@ def test_log_density_of_the_wrong_shape_is_refused(rng):
     score = normal_score(2, log_density=lambda x: x)
     with pytest.raises(ValueError, match="`log_density` must return one number for each point"):
         ksd_test(score, draws(rng.normal(size=(2, 50, 2))))
+
+
+@pytest.fixture
+def of_another_model(labelled):
+    """Exact draws beside a deterministic that this model does not compute from them."""
+    model, posterior = labelled
+    return model, posterior.assign(shifted=posterior["shifted"] + 1)
+
+
+def test_draws_of_another_model_do_not_pass(of_another_model):
+    with pytest.warns(DrawsWarning, match="do not belong together"):
+        result = ksd_test(*of_another_model, random_seed=0)
+    assert result["p_value"] > 0.05
+    assert result.attrs["status"] == "cannot tell"
+    assert "'shifted' in `data` is not what `model` computes" in result.attrs["reason"]
+    model, draws = of_another_model
+    with pytest.warns(DrawsWarning, match="do not belong together"):
+        wrong = ksd_test(model, draws.assign(mu=draws["mu"] + 3), random_seed=0)
+    assert wrong.attrs["status"] == "rejected"
+
+
+@pytest.mark.parametrize("centre", [0.1, 30.0], ids=["fits", "misfit"])
+def test_draws_of_another_model_say_nothing_of_this_one(rng, centre):
+    values = centre + np.linspace(-2, 2, 20)
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Deterministic("twice", 2 * mu)
+        pm.Normal("y", mu, 1.0, observed=values)
+    own = rng.normal(0.1, 0.2, size=(2, 100))
+    posterior = xr.Dataset({name: (("chain", "draw"), own) for name in ("mu", "twice")})
+    with pytest.warns(DrawsWarning, match="do not belong together"):
+        check = ksd_ppc(model, posterior, num_draws=50, random_seed=0)
+    assert (check["p_value"] <= 0.05) == (centre == 30)
+    assert check.attrs["status"] == status_of(check) == "cannot tell"
+    assert "belong together" in check.attrs["conclusion"]
+    assert explain(check).findings[0].advice[0].startswith("Test draws of this very model")
+    with pytest.warns(DrawsWarning, match="do not belong together"):
+        new = ksd_test(model, values, posterior=posterior, random_seed=0, n_bootstrap=39)
+    assert new.attrs["status"] == ("rejected" if centre == 30 else "cannot tell")
+
+
+def test_one_draw_of_few_that_decides_is_called_one(rng):
+    values = rng.normal(size=(2, 20))
+    score = Score.from_callable(lambda x: np.where(np.abs(x) == np.abs(x).max(), 1e3, -x), 1)
+    result = ksd_test(score, draws(values), random_seed=0, autocorrelation_time=0.1)
+    assert result.attrs["status"] == "cannot tell"
+    assert result.attrs["reason"].startswith("1 of 40 draws holds 100% of the statistic")
+    assert len(explain(result).findings) == 1
+
+
+def test_scores_that_overflow_are_refused_and_large_ones_are_not(rng):
+    """Products of excess would be NaN, which is at least as large as no replicate."""
+    values = rng.normal(size=(4, 100, 2))
+
+    def score_with(size):
+        return Score.from_callable(
+            lambda x: np.where(np.arange(len(x))[:, None] == 7, size, -x),
+            2,
+            log_density=lambda x: -0.5 * (x**2).sum(axis=1),
+        )
+
+    for options in ({}, {"kernel": "imq"}):
+        with pytest.raises(ValueError, match=r"1 of 400 points have no finite score.*'x'.*rows 7"):
+            ksd_test(score_with(1e153), draws(values), **options)
+    large = ksd_test(score_with(1e100), draws(values), random_seed=0)
+    assert large.attrs["status"] == "cannot tell"
+    less = ksd_test(score_with(1e50), draws(values), random_seed=0)
+    np.testing.assert_allclose(large["member_excess"], less["member_excess"])
+    assert large["p_value"] == less["p_value"]

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 from numeric import LANGEVIN, members
 
-from pymc_ksd import RBF, General, Score, ksd, ksd_ppc, ksd_test
+from pymc_ksd import RBF, General, Score, ksd, ksd_moments, ksd_ppc, ksd_test
 from pymc_ksd.engine.cluster import _added, _totals
 from pymc_ksd.engine.conditional import _ConditionalWork, evaluate_conditional
 from pymc_ksd.engine.pairs import PairWork, evaluate_all_pairs
@@ -172,6 +172,7 @@ def test_same_numbers_as_local(rng):
     options = {"random_seed": 3, "progressbar": False}
     local = ksd_test(score, data, client=False, **options)
     measures = ksd(score, data, progressbar=False, client=False)
+    moments = ksd_moments(score, data, client=False)
 
     def periodic(x, y, bandwidth):
         from pytensor.tensor import exp, sin
@@ -190,6 +191,7 @@ def test_same_numbers_as_local(rng):
         # Found by itself, and given.
         remote = ksd_test(score, data, **options)
         remote_measures = ksd(score, data, progressbar=False, client=client)
+        remote_moments = ksd_moments(score, data, client=client)
         remote_general = ksd_test(angles, few, kernel=General(periodic), client=client, **options)
         remote_check = ksd_ppc(model, fitted, client=client, **options)
         deadline = time.monotonic() + 20
@@ -197,6 +199,7 @@ def test_same_numbers_as_local(rng):
             time.sleep(0.05)
         assert not client.futures  # nothing is left behind
     pairs = [(local, remote), (measures, remote_measures), (general, remote_general)]
+    pairs.append((moments, remote_moments))
     pairs.append((check.drop_vars("contributions_of"), remote_check))
     for here, there in pairs:
         for name in here.data_vars:

@@ -35,6 +35,14 @@ def build():
     return other
 
 
+def computed():
+    with pm.Model() as other:
+        mu = pm.Normal("mu", 0, 10)
+        pm.Deterministic("twice", 2 * mu)
+        pm.Normal("y", mu, 1.0, observed=norm.ppf(np.arange(0.5, 50) / 50))
+    return other
+
+
 def leave():
     raise SystemExit
 
@@ -65,8 +73,9 @@ def draws(path, shift=0.0, name="mu", gap=False, sd=50.01**-0.5):
     save(path, values, name)
 
 
-def save(path, values, name="mu"):
-    posterior = xr.Dataset({name: (("chain", "draw"), values)})
+def save(path, values, name="mu", **others):
+    arrays = {name: values, **others}
+    posterior = xr.Dataset({name: (("chain", "draw"), array) for name, array in arrays.items()})
     xr.DataTree.from_dict({"posterior": posterior}).to_netcdf(path, engine="h5netcdf")
 
 
@@ -90,6 +99,8 @@ def folder(tmp_path_factory):
     save(folder / "frozen.nc", np.repeat(ordered[[100, 400, 600, 900]], 250).reshape(4, 250))
     there_and_back = np.concatenate([ordered[8::16], ordered[8::16][::-1]])
     save(folder / "slow.nc", np.resize(there_and_back, (4, 250)))
+    values = np.random.default_rng(0).normal(0, 50.01**-0.5, size=(4, 250))
+    save(folder / "of_other.nc", values, twice=values)
     (folder / "broken.nc").write_bytes(b"no file of numbers")
     empty = xr.DataTree.from_dict({"prior": xr.Dataset({"mu": ("draw", np.zeros(3))})})
     empty.to_netcdf(folder / "empty.nc", engine="h5netcdf")
@@ -220,16 +231,17 @@ def test_reasons(arguments, reason, capsys):
 
 @pytest.mark.usefixtures("at")
 @pytest.mark.parametrize(
-    ("file", "code", "reason"),
+    ("model", "file", "code", "reason"),
     [
-        ("apart.nc", 2, "The chains disagree"),
-        ("slow.nc", 2, "The chains are short"),
-        ("frozen.nc", 2, "The chains stand still"),
-        ("prior.nc", 1, ""),
+        ("model.py", "apart.nc", 2, "The chains disagree"),
+        ("model.py", "slow.nc", 2, "The chains are short"),
+        ("model.py", "frozen.nc", 2, "The chains stand still"),
+        ("model.py:computed", "of_other.nc", 2, "'twice' in `data` is not what `model` computes"),
+        ("model.py", "prior.nc", 1, ""),
     ],
 )
-def test_draws_that_are_no_sample_never_exit_with_zero(file, code, reason, capsys):
-    assert main(["check", "model.py", file, "--json"]) == code
+def test_draws_that_are_no_sample_never_exit_with_zero(model, file, code, reason, capsys):
+    assert main(["check", model, file, "--json"]) == code
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert found["status"] == {1: "rejected", 2: "cannot tell"}[code]
@@ -327,3 +339,17 @@ def test_zarr_folders_are_read(folder):
     tree.to_zarr(folder / "good.zarr")
     tree.close()
     assert main(["check", "model.py", "good.zarr"]) == 0
+
+
+@pytest.mark.usefixtures("at")
+def test_a_table_that_cannot_be_made_is_told_and_changes_no_exit_code(capsys, monkeypatch):
+    def broken(*args, **options):
+        raise TypeError("no table today")
+
+    monkeypatch.setattr("pymc_ksd.report.run_checks.with_moments", broken)
+    assert main(["check", "model.py", "good.nc", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["complete"]) == ("passed", False)
+    assert found["missing"] == ["There is no summary table: no table today"]
+    assert main(["check", "model.py", "good.nc"]) == 0
+    assert "no table today" in capsys.readouterr().out

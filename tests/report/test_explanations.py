@@ -193,9 +193,9 @@ def test_few_draws_that_decide_are_told(share, told, rng):
     found = [one for one in words.findings if one.status == "warning"]
     assert len(found) == told
     if told:
-        assert found[0].headline == (
-            "1 % of the draws hold 83% of the statistic: a few draws decide."
-        )
+        assert found[0].headline == ("1 % of the draws hold 83% of the statistic: so few decide.")
+        few = explain(result.assign_attrs(diagonal_share=share, n=40)).findings[1]
+        assert few.headline == "1 of 40 draws holds 83% of the statistic: so few decide."
         # Said once, where it is why the test cannot tell.
         reason = {"status": "cannot tell", "reason": "1 % of the draws hold 83% of the statistic."}
         assert len(explain(result.assign_attrs(diagonal_share=share, **reason)).findings) == 1
@@ -428,3 +428,11 @@ def test_worst_numbers_of_arviz_in_one_sentence(rng):
     assert "nan" not in worst_numbers(draws_of(frozen))
     assert "R-hat" not in worst_numbers(draws_of(rng.normal(size=(1, 250, 2))))
     assert worst_numbers(draws_of(rng.normal(size=(4, 3, 2)))) == ""
+
+
+def test_booleans_among_the_draws_are_no_obstacle(rng):
+    values = rng.normal(size=(4, 250, 2))
+    draws = draws_of(values)
+    draws["posterior"] = draws["posterior"].to_dataset().assign(positive=lambda own: own["x"] > 0)
+    assert [one.status for one in arviz_findings(draws)] == ["passed"]
+    assert worst_numbers(draws)

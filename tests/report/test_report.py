@@ -282,11 +282,29 @@ def test_a_report_that_cannot_tell_is_no_pass(monkeypatch):
 def test_a_model_that_is_rejected_by_draws_that_cannot_be_told(monkeypatch):
     changed(monkeypatch, status="cannot tell", reason=REASON)
     report = ksd_report(*regression(curve=2.0), num_draws=60, progressbar=False)
-    assert report.status == "rejected"
+    assert report.status == report.verdict.status == "cannot tell"
+    assert not report.rejected
+    assert report.reason == REASON
     assert report.verdict.headline == (
-        "The model does not explain y, as far as these draws can tell. "
-        f"Cannot tell whether the draws come from the posterior. {REASON}"
+        f"Cannot tell whether the draws come from the posterior. {REASON} "
+        "The model does not explain y, as far as these draws can tell."
     )
+
+
+@pytest.mark.parametrize("curve", [0.0, 2.0], ids=["fits", "misfit"])
+def test_draws_of_another_model_are_no_pass(curve):
+    model, draws = regression(curve=curve)
+    with model:
+        pm.Deterministic("twice", 2 * model["beta"], dims="term")
+    posterior = draws["posterior"].to_dataset()
+    own = ksd_report(model, posterior.assign(twice=2 * posterior["beta"]), num_draws=60)
+    assert own.status == ("rejected" if curve else "passed")
+    report = ksd_report(model, posterior.assign(twice=posterior["beta"]), num_draws=60)
+    assert report.status == report.verdict.status == "cannot tell"
+    assert report.reason.count("'twice' in `data` is not what `model` computes") == 1
+    assert ("as far as these draws can tell" in report.verdict.headline) == bool(curve)
+    assert report.verdict.advice[-1].startswith("Test draws of this very model")
+    assert "rejected" not in {one.status for one in report.findings}
 
 
 def test_a_check_that_cannot_tell_is_no_pass(monkeypatch):
@@ -418,9 +436,10 @@ def test_a_table_that_cannot_be_made_does_not_lose_the_test(monkeypatch):
         raise TypeError("no table today")
 
     monkeypatch.setattr("pymc_ksd.report.run_checks.with_moments", broken)
-    model, draws = regression(shift=1.0)
-    report = ksd_report(model, draws, predictive=False, progressbar=False)
-    assert report.rejected
+    for shift, status in {0.0: "passed", 1.0: "rejected"}.items():
+        model, draws = regression(shift=shift)
+        report = ksd_report(model, draws, predictive=False, progressbar=False)
+        assert report.status == status
     assert report.summary is None
     assert report.missing == ("There is no summary table: no table today",)
     assert "no table today" in report.to_html()

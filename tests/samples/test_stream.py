@@ -9,7 +9,8 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_ksd import Score, ksd_test
+from pymc_ksd import DrawsWarning, Score, ksd_test
+from pymc_ksd.diagnostics.scoring import scaled_stream
 from pymc_ksd.samples.stream import DrawStream, is_large
 
 da = pytest.importorskip("dask.array")
@@ -182,3 +183,59 @@ def test_ten_million_draws_without_holding_them():
     # All draws would take 400 MB, and their scores as much; the statistic's terms take 40.
     assert peak < 250 * 2**20
     assert float(result["p_value"]) > 1e-4
+
+
+def apart(rng):
+    """Draws of the right distribution as a whole, a third of it in each chain."""
+    data = draws(rng, 400)
+    thirds = np.sort(data["tau"].values.ravel()).reshape(3, 400)
+    data["tau"].values[:] = rng.permuted(thirds, axis=1)
+    return data
+
+
+def standing(rng):
+    data = draws(rng, 400)
+    data["tau"].values[:] = data["tau"].values[:, :1]
+    return data
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+@pytest.mark.parametrize("statistic", ["linear", "block"])
+@pytest.mark.parametrize(
+    ("bad", "reason"), [(apart, "The chains disagree"), (standing, "The chains stand still")]
+)
+def test_draws_that_are_no_sample_do_not_pass(rng, model, bad, reason, statistic, request):
+    data = bad(rng)
+    held = ksd_test(model, data, statistic=statistic, random_seed=0)
+    request.getfixturevalue("small_stretches")
+    streamed = ksd_test(model, data, statistic=statistic, random_seed=0)
+    assert streamed.attrs["status"] == held.attrs["status"] == "cannot tell"
+    assert streamed.attrs["reason"].startswith(reason)
+    good = ksd_test(model, draws(rng, 400), statistic=statistic, random_seed=0)
+    assert good.attrs["status"] == "passed"
+
+
+@pytest.mark.filterwarnings(INDEPENDENT)
+def test_draws_of_another_model_do_not_pass(rng, small_stretches):
+    with pm.Model() as model:
+        pm.Deterministic("twice", 2 * pm.Normal("x", 0, 1))
+    values = rng.normal(size=(3, 400))
+    data = xr.Dataset({"x": (("chain", "draw"), values), "twice": (("chain", "draw"), 2 * values)})
+    assert ksd_test(model, data, statistic="linear", random_seed=0).attrs["status"] == "passed"
+    with pytest.warns(DrawsWarning, match="'twice' in `data` is not"):
+        other = ksd_test(model, data.assign(twice=data["x"]), statistic="linear", random_seed=0)
+    assert other.attrs["status"] == "cannot tell"
+    assert "belong together" in other.attrs["reason"]
+
+
+def test_few_draws_of_every_chain_are_kept(rng, model, small_stretches, monkeypatch):
+    from pymc_ksd import compile_score
+
+    data = draws(rng, 433)
+    for numbers, kept in [(1_000_000, 433), (9 * 150, 145), (9, 20)]:
+        monkeypatch.setattr("pymc_ksd.diagnostics.scoring._THINNED_NUMBERS", numbers)
+        stream = scaled_stream(DrawStream(compile_score(model)._target, data), None, False)
+        step = -(-433 // kept)
+        mu = data["mu"].values[:, ::step]
+        np.testing.assert_array_equal(stream.sample.chains[..., :2], mu)
+        assert stream.sample.n_draws <= kept

@@ -48,9 +48,10 @@ def test_coefficients_are_those_of_least_squares(order):
         rows = stretch.folds == fold
         found[rows] = features[0, rows] @ coefficients[fold, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    residuals = values - expected
     np.testing.assert_allclose(
         sums.residual_variance(coefficients)[0],
-        (values - expected).var(axis=0),
+        residuals.var(axis=0),
         rtol=1e-9,
         atol=1e-14,
     )

@@ -1,10 +1,14 @@
 """Nulls and statistics against their formulas."""
 
 import numpy as np
+import pytest
 from reference import imq, rbf, stein_matrix, u_statistic
 from scipy import stats
 
 from pymc_ksd import Score, ksd_test
+from pymc_ksd.stats.nulls import Normal, monte_carlo_p_value
+from pymc_ksd.stats.panel import MemberEstimate, joined_excess
+from pymc_ksd.stats.statistics import Estimate
 
 
 def standard_normal(dim):
@@ -70,3 +74,31 @@ def test_block_statistic_averages_blocks(rng):
     error = np.sqrt(2 * np.mean(np.square(off)) / (8 * 7) / 4)
     judge = stats.norm.sf(np.mean(blocks) / error)
     np.testing.assert_allclose(result["p_value"], judge, rtol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_no_p_value(rng, bad):
+    """A comparison with NaN is false, so that NaN would have the smallest p-value there is."""
+    replicates = rng.normal(size=99)
+    with pytest.raises(ValueError, match=r"is not finite.*overflow"):
+        monte_carlo_p_value(bad, replicates)
+    with pytest.raises(ValueError, match=r"is not finite.*overflow"):
+        monte_carlo_p_value(1.0, np.append(replicates, bad))
+    with pytest.raises(ValueError, match=r"is not finite.*overflow"):
+        Normal().p_value(Estimate(bad, error=1.0), replicates)
+
+
+def test_no_member_hides_another_whose_excess_is_unknown(rng):
+    replicates = rng.normal(size=99)
+    members = [MemberEstimate("imq", value, replicates, 0.1) for value in (1.0, np.nan)]
+    assert np.isnan(joined_excess(members)[0])
+    assert np.isnan(joined_excess(members[::-1])[0])
+
+
+def test_excess_of_statistics_whose_squares_overflow(rng):
+    replicates = rng.gamma(2, size=(99, 2))
+    expected = (5 - replicates.mean(axis=0)) / replicates.std(axis=0)
+    for unit in (1.0, 1e-200, 1e200):
+        members = [MemberEstimate("imq", 5 * unit, own * unit, 0.1) for own in replicates.T]
+        np.testing.assert_allclose([member.excess for member in members], expected)
+    assert MemberEstimate("imq", 5.0, np.zeros(9), 0.1).excess == 5

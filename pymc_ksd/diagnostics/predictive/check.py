@@ -127,9 +127,9 @@ def ksd_ppc(
 
         With several observed variables all but the contributions have a dim ``variable``. The
         attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
-        there are fewer draws than the level needs, and otherwise "passed". The
-        attribute ``left_out`` has a line for every observed variable that cannot be checked, with
-        the reason; it is missing if there is none.
+        there are fewer draws than the level needs, or draws and model do not belong together, and
+        otherwise "passed". The attribute ``left_out`` has a line for every observed variable that
+        cannot be checked, with the reason; it is missing if there is none.
 
     Raises
     ------
@@ -168,10 +168,10 @@ def ksd_ppc(
     alpha = check_alpha(alpha)
     num_draws = check_count(num_draws, "num_draws", 2)
     effort = effort_of(block_size, progressbar, client)
-    parameters = bambi_parameters(model)
-    model, data = resolve_model(model), model_draws(data, parameters)
-    if data is not None:
-        check_together(belonging(model), draws_group(data), is_bambi=parameters is not None)
+    parameters, model = bambi_parameters(model), resolve_model(model)
+    stored = None if data is None else draws_group(data)
+    mismatch = check_together(belonging(model), stored, parameters)
+    data = model_draws(data, parameters)
     seed, rng = seeded_generator(random_seed)
     # Every variable is checked with the same draws.
     draws_seed = int(rng.integers(2**32))
@@ -188,13 +188,12 @@ def ksd_ppc(
         draws_rng = np.random.default_rng(draws_seed)
         given = given_values(model, density.given, data, num_draws, draws_rng)
         _check_number(given, alpha, warn=not checks)
-        with explain_lengths(behind):
-            comparisons = find_comparisons(model, density, given, covariates)
         with _noted(failures, name), explain_lengths(behind):
+            comparisons = find_comparisons(model, density, given, covariates)
             checks.append(check_variable(Fitted(density, given, comparisons), how, effort, rng))
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
-    return _together(checks, settings)
+    return _together(checks, settings, mismatch)
 
 
 @contextmanager
@@ -235,11 +234,14 @@ def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
         )
 
 
-def _together(checks: Sequence[xr.Dataset], options: Mapping[str, Any]) -> xr.Dataset:
+def _together(
+    checks: Sequence[xr.Dataset], options: Mapping[str, Any], mismatch: str
+) -> xr.Dataset:
     """Return the result for all observed variables, with conclusions and settings."""
     names = [check.attrs["variable"] for check in checks]
     p_values = [float(check["p_value"]) for check in checks]
-    status, reason = status_of_check(p_values, options["alpha"], len(checks[0]["sample"]))
+    n_draws = len(checks[0]["sample"])
+    status, reason = status_of_check(p_values, options["alpha"], n_draws, mismatch)
     settings = {
         "result": "ksd_ppc",
         "status": status,
@@ -248,7 +250,7 @@ def _together(checks: Sequence[xr.Dataset], options: Mapping[str, Any]) -> xr.Da
         "kernel": options["kernel"],
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
         "alpha": options["alpha"],
-        "num_draws": len(checks[0]["sample"]),
+        "num_draws": n_draws,
         "seed": options["seed"],
     }
     told = [

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_ksd.diagnostics.predictive.comparisons import Comparison
 from pymc_ksd.diagnostics.predictive.residuals import residuals_given
 from pymc_ksd.diagnostics.predictive.witness import witness
-from pymc_ksd.diagnostics.prepare import Comparing
+from pymc_ksd.diagnostics.prepare import Comparing, check_slope
 from pymc_ksd.diagnostics.results import at_places
 from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.progress import progress_bar
@@ -20,7 +20,7 @@ from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.samples.covariates import Column
 from pymc_ksd.samples.posterior import Given
 from pymc_ksd.stats.nulls import monte_carlo_p_value
-from pymc_ksd.stats.panel import Panel
+from pymc_ksd.stats.panel import Panel, spread_of
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import OPERATORS
 
@@ -134,6 +134,7 @@ def _compare(
             # From replicated data: a bandwidth must not look at the observations.
             operator, positions = OPERATORS[density.operator], samples[0][1].positions
             compared.panel = how.panel(operator, positions, median_rng)
+            check_slope(compared.panel, positions)
         covariates = [
             comparison.in_bandwidths_at(batch, median_rng) if comparison.changes else same
             for comparison, same in zip(comparisons, fixed, strict=True)
@@ -154,8 +155,7 @@ def _discrepancies(
     observed: np.ndarray, replicated: np.ndarray, comparisons: Sequence[str]
 ) -> xr.Dataset:
     """Return p-values and discrepancies from the statistics of all draws and comparisons."""
-    centre, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
-    spread = np.where(spread > 0, spread, 1.0)
+    centre, spread = replicated.mean(axis=0), spread_of(replicated, ddof=1)
     standard = (observed - centre) / spread
     largest = standard.max(axis=1), ((replicated - centre) / spread).max(axis=1)
     single = [_p_value(*pair) for pair in zip(observed.T, replicated.T, strict=True)]

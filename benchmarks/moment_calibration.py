@@ -1,0 +1,360 @@
+"""Level, power, gain, certificates and cost of ``ksd_moments``, measured by simulation.
+
+``python -m benchmarks.moment_calibration`` repeats every measurement and writes
+``docs/moment_calibration.md``. Rows of the tables are spread over processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import arviz as az
+import numpy as np
+import xarray as xr
+
+from benchmarks.measurements import Measurements, write_page
+from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains
+from benchmarks.rates import ALPHA, Rate, generator, header, page
+from benchmarks.sampler_cases import POWER_CASES, nuts_case
+from pymc_ksd import Score, ksd_moments, ksd_test
+
+DIMENSIONS, CORRELATIONS, SIZES = (1, 10, 100, 1_000), (0.0, 0.8, 0.95), (250, 1_000)
+#: Parameters from which on draws are not tested by ``ksd_test`` beside, and runs are fewer.
+LARGE = 1_000
+#: Runs of a cell of the level, and of one with 1,000 parameters; of a row of the power, and so on.
+LEVEL, LEVEL_LARGE, POWER, POWER_LARGE = 400, 100, 200, 60
+NUTS, CULPRITS, CERTIFICATES = 100, 100, 200
+NUTS_MODELS = ("eight schools", "linear regression")
+#: Parameters and draws of a chain of which the power is measured.
+POWER_SIZES = ((10, 250), (100, 500), (1_000, 1_000))
+LANGEVIN = tuple(case.name for case in POWER_CASES if "nadjusted" in case.name)
+#: How far an estimated error may be from the planted one, in standard deviations.
+CLOSE = 0.05
+MARGIN = 0.1
+
+
+def dataset(values: np.ndarray) -> xr.Dataset:
+    """Return draws of shape (chain, draw, d) as a posterior."""
+    if values.shape[2] == 1:
+        return xr.Dataset({"x": (("chain", "draw"), values[..., 0])})
+    return xr.Dataset({"x": (("chain", "draw", "coordinate"), values)})
+
+
+def moments(score: Score, draws: Any, **options: Any) -> xr.Dataset:
+    """Return moments without a progress bar."""
+    return ksd_moments(score, draws, progressbar=False, **options)
+
+
+def level_rates(
+    name: str, dim: int, correlation: float, n_draws: int, replications: int
+) -> dict[str, Rate]:
+    """Return how often exact draws are rejected by their p-value, and how often nothing is told."""
+    target, rng = TARGETS[name], generator(f"{name}, {dim}, {correlation:g}", n_draws)
+    score, rejected, untold = TARGETS[name].compiled(dim), 0, 0
+    for _ in range(replications):
+        result = moments(score, dataset(target.draw(chains(rng, n_draws, dim, correlation))))
+        rejected += float(result["p_value"]) <= ALPHA
+        untold += result.attrs["status"] == "cannot tell"
+    return {"rejected": Rate(rejected, replications), "untold": Rate(untold, replications)}
+
+
+def nuts_rate(name: str, replications: int) -> Rate:
+    """Return how often draws of NUTS are rejected."""
+    case, rng, rejected = nuts_case(name), generator(name, 0), 0
+    score = case.score()
+    for _ in range(replications):
+        rejected += float(moments(score, case.draw(rng, 250))["p_value"]) <= ALPHA
+    return Rate(rejected, replications)
+
+
+def power_rates(error: str, dim: int, n_draws: int, replications: int) -> dict[str, Rate]:
+    """Return how often one wrong parameter of normal draws is found, beside ``ksd_test``."""
+    rng, counts = generator(error, dim), {"moments": 0, "ksd_test": 0}
+    score = TARGETS["normal"].compiled(dim)
+    for _ in range(replications):
+        draws = dataset(ERRORS[error].plant(chains(rng, n_draws, dim, 0.0)))
+        counts["moments"] += float(moments(score, draws)["p_value"]) <= ALPHA
+        if dim < LARGE:
+            counts["ksd_test"] += _ksd_rejects(score, draws, rng)
+    return {name: Rate(count, replications) for name, count in counts.items()}
+
+
+def sampler_rates(name: str, n_draws: int, replications: int) -> dict[str, Rate]:
+    """Return how often a sampler that is wrong is found, beside ``ksd_test``."""
+    case = next(case for case in POWER_CASES if case.name == name)
+    rng, counts = generator(name, n_draws), {"moments": 0, "ksd_test": 0}
+    score = case.score()
+    for _ in range(replications):
+        draws = case.draw(rng, n_draws)
+        counts["moments"] += float(moments(score, draws)["p_value"]) <= ALPHA
+        counts["ksd_test"] += _ksd_rejects(score, draws, rng)
+    return {name: Rate(count, replications) for name, count in counts.items()}
+
+
+def _ksd_rejects(score: Score, draws: Any, rng: np.random.Generator) -> bool:
+    result = ksd_test(score, draws, n_bootstrap=199, random_seed=rng, progressbar=False)
+    return float(result["p_value"]) <= ALPHA
+
+
+def culprit_rates(correlation: float, replications: int) -> dict[str, Rate]:
+    """Return how often a planted error of one of five parameters is named, and measured closely."""
+    dim, rng = 5, generator("culprit", int(100 * correlation))
+    covariance = np.full((dim, dim), correlation) + (1 - correlation) * np.eye(dim)
+    root, precision = np.linalg.cholesky(covariance), np.linalg.inv(covariance)
+    score = Score.from_callable(
+        lambda x: -x @ precision,
+        dim,
+        log_density=lambda x: -0.5 * np.einsum("ij,jk,ik->i", x, precision, x),
+    )
+    named = close = 0
+    for _ in range(replications):
+        parameter, size = int(rng.integers(dim)), float(rng.choice([-0.3, -0.15, 0.15, 0.3]))
+        draws = Error(mean=size).plant(chains(rng, 500, dim, 0.0) @ root.T, parameter)
+        found = moments(score, dataset(draws))["x"]
+        bias = found.sel(diagnostic="bias_mean").values
+        named += int(np.nanargmin(found.sel(diagnostic="p_mean").values)) == parameter
+        # Of the sampler, not of this run of it: less what chance has done to the mean.
+        planted = draws[..., parameter].mean() / draws[..., parameter].std()
+        close += abs(bias[parameter] - planted) <= CLOSE
+    return {"named": Rate(named, replications), "close": Rate(close, replications)}
+
+
+def certificate_rates(
+    mean: float, scale: float, n_draws: int, replications: int
+) -> dict[str, Rate]:
+    """Return how often draws with one wrong parameter of ten are certified, rejected or neither."""
+    rng = generator(f"certificate {mean} {scale}", n_draws)
+    score, counts = TARGETS["normal"].compiled(10), {"certified": 0, "rejected": 0}
+    for _ in range(replications):
+        draws = Error(mean, scale).plant(chains(rng, n_draws, 10, 0.0))
+        status = moments(score, dataset(draws), margin=MARGIN).attrs["status"]
+        if status in counts:
+            counts[status] += 1
+    return {name: Rate(count, replications) for name, count in counts.items()}
+
+
+def cost(dim: int, n_draws: int) -> dict[str, float]:
+    """Return seconds of moments beyond scoring, and of ArviZ's summary of the same draws."""
+    rng = generator("cost", dim)
+    draws = dataset(chains(rng, n_draws, dim, 0.0))
+    score = TARGETS["normal"].compiled(dim)
+    moments(score, draws)
+    seconds = {}
+    for name, call in {
+        "moments": lambda: moments(score, draws),
+        "az.summary": lambda: az.summary(draws),
+    }.items():
+        runs = []
+        for _ in range(3):
+            start = time.perf_counter()
+            call()
+            runs.append(time.perf_counter() - start)
+        seconds[name] = min(runs)
+    return seconds
+
+
+def _rate(cell: Future[Any], name: str | None = None) -> str:
+    found = cell.result()
+    return str(Rate(**(found if name is None else found[name])))
+
+
+def report(scale: float, workers: int, kept: Path | None = None) -> str:
+    """Measure everything and return the page; `scale` multiplies the number of runs."""
+    with Measurements(kept, name="moments", workers=workers) as measurements:
+
+        def measure(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            return measurements(f"{function.__name__}{arguments}", function, *arguments)
+
+        return _report(scale, measure)
+
+
+def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
+    def runs(number: int) -> int:
+        return max(2, round(scale * number))
+
+    command = "python -m benchmarks.moment_calibration"
+    if scale != 1:
+        command += f" --scale {scale:g}"
+    return page(
+        [
+            "# Level, power and gain of moments",
+            "How often does `ksd_moments` reject exact draws, and how often wrong ones; how close "
+            "are its estimates of what is wrong? Numbers are shares in per cent, ± one Monte Carlo "
+            "standard error; a rejection is a family-wise p-value of at most 0.05, over the means "
+            "and standard deviations of all parameters. Seeds are fixed, by one rule for all "
+            "cells.",
+            f"```\n{command}\n```",
+            *_level(runs, measure),
+            *_power(runs, measure),
+            *_certificates(runs, measure),
+            *_costs(measure),
+        ]
+    )
+
+
+def _level(runs: Callable[[int], int], measure: Callable[..., Future[Any]]) -> list[Any]:
+    cells = {
+        (n_draws, dim, name): [
+            measure(
+                level_rates,
+                name,
+                dim,
+                phi,
+                n_draws,
+                runs(LEVEL_LARGE if dim >= LARGE else LEVEL),
+            )
+            for phi in CORRELATIONS
+        ]
+        for dim in DIMENSIONS
+        for n_draws in SIZES
+        for name in TARGETS
+        if dim > 1 or name not in ("banana", "funnel")
+    }
+    rows, told = [], []
+    for (n_draws, dim, name), row in cells.items():
+        shown = []
+        for cell in row:
+            untold = Rate(**cell.result()["untold"]).rate
+            shown.append("cannot tell" if untold > 0.5 else _rate(cell, "rejected"))
+            if untold <= 0.5:
+                told.append(Rate(**cell.result()["rejected"]).rate)
+        rows.append(f"| 4 × {n_draws:,} | {dim:,} | {name} | {' | '.join(shown)} |")
+    nuts = {name: measure(nuts_rate, name, runs(NUTS)) for name in NUTS_MODELS}
+    return [
+        "## Level",
+        "Exact draws of four chains with correlation φ between neighbouring draws, of densities of "
+        f"several shapes; {runs(LEVEL)} runs of each ({runs(LEVEL_LARGE)} with 1,000 parameters). "
+        "Where chains are shorter than ten autocorrelation times the answer is *cannot tell*.",
+        [*header("draws", "d", "density", *(f"φ = {phi:g}" for phi in CORRELATIONS)), *rows],
+        f"On average {100 * np.mean(told):.1f} %, from {100 * np.min(told):.1f} to "
+        f"{100 * np.max(told):.1f} %.",
+        f"NUTS (nutpie, 4 × 250 draws after 400 of warm-up), {runs(NUTS)} seeds:",
+        [
+            *header("posterior", "rejected, %"),
+            *(f"| {name} | {_rate(cell)} |" for name, cell in nuts.items()),
+        ],
+    ]
+
+
+def _power(runs: Callable[[int], int], measure: Callable[..., Future[Any]]) -> list[Any]:
+    methods = ("moments", "ksd_test")
+    planted = {
+        (error, dim, n_draws): measure(
+            power_rates, error, dim, n_draws, runs(POWER_LARGE if dim >= LARGE else POWER)
+        )
+        for error in ERRORS
+        for dim, n_draws in POWER_SIZES
+    }
+    samplers = {
+        (case.name, n_draws): measure(sampler_rates, case.name, n_draws, runs(POWER))
+        for case in POWER_CASES
+        for n_draws in SIZES
+    }
+    culprits = {rho: measure(culprit_rates, rho, runs(CULPRITS)) for rho in (0.0, 0.5, 0.9)}
+    return [
+        "## Power",
+        f"Independent normal draws with an error in one parameter of d, {runs(POWER)} runs "
+        f"({runs(POWER_LARGE)} with 1,000 parameters), and the same draws tested by `ksd_test` at "
+        "its defaults:",
+        [
+            *header("error", "d", "draws", *methods),
+            *(
+                f"| {error} | {dim:,} | 4 × {n_draws:,} | {_rate(cell, methods[0])} | "
+                f"{_rate(cell, methods[1]) if dim < LARGE else 'not measured'} |"
+                for (error, dim, n_draws), cell in planted.items()
+            ),
+        ],
+        f"Samplers that are wrong, see [draws of samplers](sampler_calibration.md), {runs(POWER)} "
+        "runs:",
+        [
+            *header("draws of", "draws", *methods),
+            *(
+                f"| {name} | 4 × {n_draws:,} | "
+                f"{' | '.join(_rate(cell, method) for method in methods)} |"
+                for (name, n_draws), cell in samplers.items()
+            ),
+        ],
+        "## The culprit",
+        "One of five parameters, with correlation ρ between all of them, has a mean that is off by "
+        f"0.15 or 0.3 standard deviations, 4 × 500 draws, {runs(CULPRITS)} runs: how often that "
+        "parameter has the smallest p-value, and how often its error is estimated within "
+        f"{CLOSE:g} standard deviations.",
+        [
+            *header("ρ", "named, %", "estimated closely, %"),
+            *(
+                f"| {rho:g} | {_rate(cell, 'named')} | {_rate(cell, 'close')} |"
+                for rho, cell in culprits.items()
+            ),
+        ],
+    ]
+
+
+def _certificates(runs: Callable[[int], int], measure: Callable[..., Future[Any]]) -> list[Any]:
+    cases = {
+        "exact": (0.0, 1.0),
+        f"mean off by {MARGIN:g} sd": (MARGIN, 1.0),
+        f"sd off by {MARGIN:.0%}": (0.0, 1 + MARGIN),
+        "mean off by 0.2 sd": (0.2, 1.0),
+    }
+    cells = {
+        (name, n_draws): measure(certificate_rates, *case, n_draws, runs(CERTIFICATES))
+        for name, case in cases.items()
+        for n_draws in (250, 1_000, 4_000)
+    }
+    return [
+        "## Certificates",
+        f"`margin={MARGIN:g}`, one parameter of ten, {runs(CERTIFICATES)} runs. At the margin "
+        "itself at most 5 % may be certified.",
+        [
+            *header("draws", "number", "certified", "rejected"),
+            *(
+                f"| {name} | 4 × {n_draws:,} | {_rate(cell, 'certified')} | "
+                f"{_rate(cell, 'rejected')} |"
+                for (name, n_draws), cell in cells.items()
+            ),
+        ],
+    ]
+
+
+def _costs(measure: Callable[..., Future[Any]]) -> list[Any]:
+    cells = {
+        (dim, n_draws): measure(cost, dim, n_draws)
+        for dim, n_draws in ((10, 1_000), (10, 10_000), (1_000, 1_000))
+    }
+    return [
+        "## Cost",
+        "Of draws whose score costs next to nothing, beside ArviZ's summary of the same draws in "
+        "the same run.",
+        [
+            *header("parameters", "draws", "seconds", "of `az.summary`", "ratio"),
+            *(
+                f"| {dim:,} | 4 × {n_draws:,} | {found['moments']:.3f} | {found['az.summary']:.3f} "
+                f"| {found['moments'] / found['az.summary']:.2f} |"
+                for (dim, n_draws), found in ((key, cell.result()) for key, cell in cells.items())
+            ),
+        ],
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
+    write_page(
+        parser,
+        lambda options: report(options.scale, options.workers, options.keep),
+        "docs/moment_calibration.md",
+        arguments,
+    )
+
+
+if __name__ == "__main__":
+    main()
