@@ -43,8 +43,8 @@ _OF_DRAWS = (
 )
 #: The caption of the picture of parameters.
 _MOMENTS = (
-    "What the mean and the standard deviation of each parameter are off by, with 95 % intervals, the "
-    "worst first. What may be chance is pale."
+    "What the mean and the standard deviation of each parameter are off by, with 95 % intervals, "
+    "the worst first. What may be chance is pale."
 )
 #: What is said above the picture and the table of parameters.
 _PARAMETERS = (
@@ -266,7 +266,8 @@ def _short(value: Any) -> str:
     """Return a number with as few digits as a terminal has room for."""
     if not isinstance(value, int | float | np.number) or not np.isfinite(value):
         return html.cell(value)
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    number = float(value)
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def _test_values(test: xr.Dataset) -> dict[str, Any]:
