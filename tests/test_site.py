@@ -240,8 +240,8 @@ def test_browser_shows_the_report(report, width, tmp_path):
     assert contents.verdict.headline in found["texts"]
     assert all(advice in found["texts"] for advice in contents.verdict.advice)
     assert [row.split()[0] for row in found["rows"][1:3]] == ["beta[0]", "beta[1]"]
-    columns = ["mean", "sd", "ess_bulk", "r_hat", "bias_mean", "bias_sd", "p_value"]
-    assert found["rows"][0].split()[:7] == columns
+    columns = ["mean", "sd", "ess_bulk", "r_hat", "stein_mean", "stein_mcse", "bias_mean"]
+    assert found["rows"][0].split()[:9] == [*columns, "bias_sd", "p_value"]
     assert len(found["images"]) == 5
     assert all(natural > 800 and 300 < shown < width for natural, shown in found["images"])
     assert found["overflow"] <= 0

@@ -19,8 +19,9 @@ from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 if TYPE_CHECKING:
     from rich.console import Group
 
-#: Columns of the summary table that are looked at first; a terminal shows no others.
-_FIRST_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "bias_mean", "bias_sd", "p_value")
+#: Columns of the summary table that are looked at first; a terminal has room for these alone.
+_TERMINAL_COLUMNS = ("mean", "sd", "ess_bulk", "r_hat", "rhat", "bias_mean", "bias_sd", "p_value")
+_FIRST_COLUMNS = (*_TERMINAL_COLUMNS, "stein_mean", "stein_mcse")
 #: Rows of the summary table that a terminal shows.
 _TERMINAL_ROWS = 12
 #: Numbers and settings of the test that JSON holds.
@@ -42,8 +43,8 @@ _OF_DRAWS = (
 )
 #: The caption of the picture of parameters.
 _MOMENTS = (
-    "What the mean and the standard deviation of each parameter are off by, with intervals that "
-    "hold the error of draws that are right in 95 % of all cases."
+    "What the mean and the standard deviation of each parameter are off by, with 95 % intervals, "
+    "the worst first. What may be chance is pale."
 )
 #: What is said above the picture and the table of parameters.
 _PARAMETERS = (
@@ -240,20 +241,33 @@ def _parameters(moments: xr.Dataset, summary: pd.DataFrame | None) -> str:
 
 def _terminal_table(summary: pd.DataFrame) -> Any:
     """Return the rows with the smallest p-values for a ``rich`` console."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    columns = [name for name in summary.columns if name in _FIRST_COLUMNS]
+    columns = [name for name in summary.columns if name in _TERMINAL_COLUMNS]
     # The largest errors first where p-values are all as small, or there are none.
     largest = summary[["bias_mean", "bias_sd"]].abs().max(axis=1)
     order = np.lexsort((-largest.to_numpy(), summary["p_value"].to_numpy()))
     rows = summary.iloc[order[:_TERMINAL_ROWS]]
     more = len(summary) - len(rows)
     caption = f"{more:,} more with larger p_value" if more else None
-    shown = Table("", *columns, caption=caption)
+    shown = Table(caption=caption, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    # Columns that are too narrow are cut, but never names.
+    shown.add_column("", no_wrap=True, min_width=max(map(len, map(str, rows.index)), default=0))
+    for column in columns:
+        shown.add_column(column, justify="right")
     for label, row in rows[columns].iterrows():
-        shown.add_row(Text(str(label)), *(Text(html.cell(value)) for value in row))
+        shown.add_row(Text(str(label)), *(Text(_short(value)) for value in row))
     return shown
+
+
+def _short(value: Any) -> str:
+    """Return a number with as few digits as a terminal has room for."""
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        return html.cell(value)
+    number = float(value)
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def _test_values(test: xr.Dataset) -> dict[str, Any]:
