@@ -148,7 +148,8 @@ def _effects(replications: int, measure: Measurements) -> list[str | list[str]]:
         "Effects with known hyperparameters, whose posterior is known exactly: normal, "
         "beta-binomial and gamma-Poisson outcomes, one, two, four and eight of them for each "
         "effect. The last lines have an input beside the effects: a slope of normal and Poisson "
-        "outcomes, with its own prior, and the number of trials of binomial ones. Discrepancies "
+        "outcomes, with its own prior (the latter drawn on a fine grid), and the number of trials "
+        "of binomial ones. Discrepancies "
         "around the posterior mean, which has seen the outcome, would reject all models with one "
         "outcome for each effect and many of the others.",
         f"At most {100 * MOST_REJECTED:.0f} % of p-values may be 0.05 or less. Over all lines it "
