@@ -35,6 +35,8 @@ def certificate(
 
     if status == "cannot tell":
         return status, reason
+    if status == "rejected" and margin < 1 and corrected.too_far.any():
+        return "rejected", ""
     varies = corrected.sd > 0
     bias, error = (
         np.stack(pair)[:, varies]

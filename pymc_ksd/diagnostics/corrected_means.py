@@ -64,6 +64,8 @@ class CorrectedMeans:
         The part of the variance of quantities and of their squares that features do not explain.
     few_decide : ndarray of bool
         Where so few draws hold most of a correction that errors of all others could not be seen.
+    too_far : ndarray of bool
+        Where the correction would reach so far that it is left out.
     order : int
         Order of the features.
     is_tilted : bool
@@ -82,6 +84,7 @@ class CorrectedMeans:
     sd_error: np.ndarray
     unexplained: np.ndarray
     few_decide: np.ndarray
+    too_far: np.ndarray
     order: int
     is_tilted: bool
 
@@ -288,6 +291,7 @@ def _from_series(
         sd_error=errors(squares - explained_squares),
         unexplained=variates.unexplained,
         few_decide=few & units.varies,
+        too_far=units.varies & (np.abs(bias) > _FARTHEST),
         order=variates.basis.order,
         is_tilted=units.frame.tilt is not None,
     )

@@ -173,6 +173,11 @@ def test_certificates(normal):
     off = exact(rng, 4000)
     off["mu"] = off["mu"] + 0.5 * 3
     assert ksd_moments(normal, off, margin=0.1).attrs["status"] == "rejected"
+    # Too far off to be corrected is outside, too.
+    off["mu"] = off["mu"] + 5 * 3
+    far = ksd_moments(normal, off, margin=0.1)
+    assert np.isnan(of(far, "mu", "stein_mean"))
+    assert far.attrs["status"] == "rejected"
     # A test rejects any error, however small; a margin says which ones matter.
     slightly = exact(rng, 25_000)
     slightly["mu"] = slightly["mu"] + 0.04 * 3
