@@ -11,7 +11,7 @@ _LEAST_EXPLAINED = 1 / 3
 
 
 def certificate(
-    corrected: CorrectedMeans, status: str, reason: str, alpha: float, margin: float, n: int
+    corrected: CorrectedMeans, status: str, doubt: str, alpha: float, margin: float, n: int
 ) -> tuple[str, str]:
     """Return "certified", "rejected" or "cannot tell", and the reason for the last.
 
@@ -22,8 +22,8 @@ def certificate(
     ----------
     corrected : CorrectedMeans
         Means, standard deviations, and what they are off by.
-    status, reason : str
-        What is known of the draws without a margin.
+    status, doubt : str
+        What is known of the draws without a margin, and what speaks against any certificate.
     alpha : float
         The level.
     margin : float
@@ -34,7 +34,7 @@ def certificate(
     from scipy.special import ndtri  # slow to import
 
     if status == "cannot tell":
-        return status, reason
+        return status, doubt
     if status == "rejected" and margin < 1 and corrected.too_far.any():
         return "rejected", ""
     varies = corrected.sd > 0
@@ -43,9 +43,13 @@ def certificate(
         for pair in zip(_of_means(corrected), _of_sds(corrected), strict=True)
     )
     unknown = ~(np.isfinite(bias) & np.isfinite(error))
+    if not bias.size or not np.isfinite(corrected.sd).all():
+        return "cannot tell", "Quantities that are shown do not vary, or are not finite."
     outside = np.abs(bias) - ndtri(1 - alpha / (2 * bias.size)) * error > margin
     if (outside & ~unknown).any():
         return "rejected", ""
+    if doubt:
+        return "cannot tell", doubt
     if unknown.any():
         return "cannot tell", (
             f"{np.count_nonzero(unknown.any(axis=0))} of {bias.shape[1]} quantities cannot be "

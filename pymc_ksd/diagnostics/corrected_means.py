@@ -17,7 +17,7 @@ from pymc_ksd.samples.chains import autocorrelation_times
 from pymc_ksd.stats.control_variates import ControlVariates, FoldSums, fit_control_variates
 from pymc_ksd.stats.panel import share_of_few
 from pymc_ksd.stats.zero_means import ZeroMeans, cautious_times, zero_means
-from pymc_ksd.stein.features import Frame, Stretch
+from pymc_ksd.stein.features import Frame, Polynomials, Stretch
 from pymc_ksd.stein.tilt import Tilt
 
 #: Parts of a sample of which each is corrected by what the others have shown.
@@ -33,8 +33,12 @@ _FARTHEST, _LARGEST_FACTOR = 1.0, 4.0
 _DISAGREEMENT = 1e-4
 #: Points from which the coordinates are chosen that explain a quantity.
 _SOME = 1_000
+#: By what factor one quantity must be slower than others to decide how long chains are.
+_SLOW = 2.0
 #: Coordinates from which the draws' effective number is estimated.
 _COORDINATES = 100
+#: The spread of numbers, as a part of them, from which on they vary.
+_RESOLUTION = 1e-12
 #: Numbers of all series that are held, and the least draws of a chain that they have.
 _SERIES_NUMBERS, _SERIES_DRAWS = 25_000_000, 1_000
 #: Series of each quantity: itself and its square, what features explain of both, and what both are
@@ -46,7 +50,7 @@ _SERIES = 6
 class CorrectedMeans:
     """Moments of quantities in draws, the same corrected, and tests of the difference.
 
-    All arrays have the shape (p,) and the quantities' own units.
+    Arrays have the shape (p,) and the quantities' own units, unless said otherwise.
 
     Attributes
     ----------
@@ -55,7 +59,7 @@ class CorrectedMeans:
     stein_mean, stein_sd, stein_error : ndarray
         Corrected, and the standard error of the corrected mean; NaN where the checks fail.
     of_mean, of_sd : ZeroMeans
-        By what means, and variances in units of the draws' variance, are off.
+        By what means and variances are off, in units of the draws' spread and variance.
     chain_length : float
         The length of a chain in autocorrelation times.
     sd_error : ndarray
@@ -100,7 +104,6 @@ class _Units:
     frame: Frame
     centre: np.ndarray
     spread: np.ndarray
-    varies: np.ndarray
     n_chains: int
     n_draws: int
     by_chain: bool
@@ -117,7 +120,7 @@ class _Units:
         else:
             folds = draw * self.n_folds // self.n_draws
         stretch = self.frame.stretch(part.points, part.scores, part.log_densities, folds)
-        return stretch, np.where(self.varies, (part.quantities - self.centre) / self.spread, 0.0)
+        return stretch, (part.quantities - self.centre) / self.spread
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def correct_means(
     units = _units(draws, some)
     n, dim = draws.n_draws * draws.n_chains, some.points.shape[1]
     p = coordinates.shape[0]
-    width = max(4 * p * coordinates.shape[1], 2 * dim)
+    width = max(4 * p * coordinates.shape[1], 2 * min(Polynomials(2).size(dim), 500), 2 * dim)
     client = checked_client(effort.client, float(n) * width)
 
     def add_up(products: Callable[[Stretch, np.ndarray], FoldSums]) -> FoldSums:
@@ -226,12 +229,12 @@ def _units(draws: ScoredDraws, some: Part) -> _Units:
             tilt = Tilt.of(some.log_densities)
     frame = Frame(some.points.mean(axis=0), some.points.std(axis=0), tilt)
     centre, spread = some.quantities.mean(axis=0), some.quantities.std(axis=0)
-    varies = spread > 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
+    # What does not vary in these draws may do so in others, where these are but some.
+    varies = spread > _RESOLUTION * np.abs(centre)
     return _Units(
         frame,
         centre,
-        np.where(varies, spread, 1.0),
-        varies,
+        np.where(varies, spread, np.maximum(np.abs(centre), 1.0)),
         draws.n_chains,
         draws.n_draws,
         draws.n_chains > 1 and not draws.independent,
@@ -254,47 +257,70 @@ def _from_series(
     """Return moments, errors and tests of all quantities."""
     n = units.n_draws * units.n_chains
     totals = series.sums.sum(axis=1) / n
-    p = len(units.centre)
+    variance_of_draws = totals[1] - totals[0] ** 2
+    varies = variance_of_draws * units.spread**2 > (_RESOLUTION * units.centre) ** 2
 
     def times(values: np.ndarray) -> np.ndarray:
-        return np.ones(p) if independent else autocorrelation_times(values)
+        found = np.ones(len(varies)) if independent else autocorrelation_times(values)
+        return np.where(varies, found, np.nan)
 
     def errors(values: np.ndarray) -> np.ndarray:
-        spread = values.reshape(-1, p).std(axis=0, ddof=1)
-        return np.asarray(spread * np.sqrt(times(values) / (values.shape[0] * values.shape[1])))
+        flat = values.reshape(-1, len(varies))
+        return np.asarray(flat.std(axis=0, ddof=1) * np.sqrt(times(values) / len(flat)))
 
     own, squares, explained, explained_squares, *tested = series.means
-    of_mean, of_sd = (
-        zero_means(values, totals[4 + index], times(values)) for index, values in enumerate(tested)
-    )
-    helps = variates.unexplained[:, 0] < 1
-    bias = np.where(helps, totals[2], 0.0)
-    variance_of_draws = np.maximum(totals[1] - totals[0] ** 2, 0)
-    variance = totals[1] - totals[3] - (totals[0] - bias) ** 2
+    helps = (variates.unexplained < 1).T
+    bias, square_bias = np.where(helps, totals[2:4], 0.0)
+    # Squares are about the mean of the draws. Where it is off, that is a part of what they are off
+    # by, and no error of the standard deviation.
+    about = np.where(variates.is_noise[:, 1], 0.0, bias)
+    of_mean = zero_means(tested[0], totals[4], times(tested[0]))
+    of_variance = tested[1] + 2 * about * explained
+    of_sd = zero_means(of_variance, totals[5] + about**2, times(of_variance))
+    variance = totals[1] - square_bias - (totals[0] - bias) ** 2
     error, left = errors(own), errors(own - explained)
-    few = np.array([_few_decide(column) for column in explained.reshape(-1, p).T])
-    good = units.varies & ~few & (np.abs(bias) <= _FARTHEST) & _agree(series, times)
-    ratio = variance / np.where(variance_of_draws > 0, variance_of_draws, 1.0)
+    few = np.array([_few_decide(column) for column in explained.reshape(-1, len(varies)).T])
+    too_far = varies & (np.abs(bias) > _FARTHEST * np.minimum(1.0, _reach(explained, n)))
+    good = varies & ~few & ~too_far & _agree(series, times)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = variance / variance_of_draws
     sd_good = good & (ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)
-    unit = np.where(units.varies, units.spread, 0.0)
-    unbiased = np.sqrt(n / (n - 1))
+    unit, unbiased = np.where(varies, units.spread, 0.0), np.sqrt(n / (n - 1))
+    known = np.where(np.isfinite(variance_of_draws), 1.0, np.nan)
     return CorrectedMeans(
-        mean=units.centre + unit * totals[0],
-        sd=unit * np.sqrt(variance_of_draws) * unbiased,
-        error=unit * error,
+        mean=units.centre + units.spread * totals[0],
+        sd=known * unit * np.sqrt(np.maximum(variance_of_draws, 0)) * unbiased,
+        error=known * np.where(varies, unit * error, 0.0),
         stein_mean=np.where(good, units.centre + unit * (totals[0] - bias), np.nan),
         stein_sd=np.where(sd_good, unit * np.sqrt(np.maximum(variance, 0)) * unbiased, np.nan),
-        stein_error=np.where(good, unit * np.where(helps, left, error), np.nan),
+        stein_error=np.where(good, unit * np.where(helps[0], left, error), np.nan),
         of_mean=of_mean,
         of_sd=of_sd,
-        chain_length=series.means.shape[2] / float(np.median(of_mean.time)),
+        chain_length=_chain_length(series.means.shape[2], of_mean.time[varies]),
         sd_error=errors(squares - explained_squares),
         unexplained=variates.unexplained,
-        few_decide=few & units.varies,
-        too_far=units.varies & (np.abs(bias) > _FARTHEST),
+        few_decide=few & varies,
+        too_far=too_far,
         order=variates.basis.order,
         is_tilted=units.frame.tilt is not None,
     )
+
+
+def _chain_length(n_draws: int, times: np.ndarray) -> float:
+    """Return the length of chains in autocorrelation times, of a single slow quantity if it is."""
+    if not times.size:
+        return float(n_draws)
+    typical, slowest = float(np.median(times)), float(times.max())
+    return n_draws / (slowest if slowest > _SLOW * typical else typical)
+
+
+def _reach(explained: np.ndarray, n: int) -> np.ndarray:
+    """Return how far a correction may reach: the spread of what features explain in single draws.
+
+    Where zero lies outside of all that features are in the draws, a correction extrapolates.
+    """
+    flat = explained.reshape(-1, explained.shape[2])
+    return np.asarray(flat.std(axis=0) * np.sqrt(n / len(flat)))
 
 
 def _few_decide(explained: np.ndarray) -> bool:
@@ -305,10 +331,13 @@ def _agree(series: _Series, times: Callable[[np.ndarray], np.ndarray]) -> np.nda
     """Whether corrected means of the folds differ by no more than their errors."""
     from scipy.special import chdtrc  # slow to import
 
-    left, sums = (array[0] - array[2] for array in (series.means, series.sums))
-    counts, size = series.counts[:, None], left.shape[0] * left.shape[1]
+    filled = series.counts > 0
+    left, sums = (array[0] - array[2] for array in (series.means, series.sums[:, filled]))
+    counts, size = series.counts[filled, None], left.shape[0] * left.shape[1]
+    # Every chain around its own mean: what they disagree in is to be found, not to be an error.
+    left = left - left.mean(axis=1, keepdims=True)
     variance = left.reshape(size, -1).var(axis=0) * cautious_times(times(left)) / size
     # That of the mean of all draws; a fold has a part of them.
     variance = np.maximum(variance, np.finfo(float).tiny) * counts.sum()
     distance = (sums / counts - sums.sum(axis=0) / counts.sum()) ** 2 * counts / variance
-    return np.asarray(chdtrc(len(counts) - 1, distance.sum(axis=0)) > _DISAGREEMENT)
+    return np.asarray(chdtrc(max(len(counts) - 1, 1), distance.sum(axis=0)) > _DISAGREEMENT)

@@ -135,7 +135,7 @@ def ksd_moments(
     """
     alpha = check_alpha(alpha)
     margin = None if margin is None else positive_number(margin, "margin")
-    if isinstance(order, bool) or order not in ORDERS:
+    if isinstance(order, bool) or not isinstance(order, str | int) or order not in ORDERS:
         raise ValueError(f"`order` must be 'auto', 1 or 2, got {order!r}.")
     effort = effort_of(None, progressbar, client)
     draws = read_scored(model, data, compile_kwargs, progressbar)
@@ -174,7 +174,9 @@ class ReadDraws:
         """Return all draws with scores and quantities."""
         if self.stream is None:
             return HeldDraws.of(self.sample, self.values, quantities.values())
-        return StreamedDraws(self.stream(list(quantities.arrays)), self.target, quantities)
+        # A function may take any variable.
+        names = quantities.arrays if quantities.function is None else self.posterior
+        return StreamedDraws(self.stream(list(names)), self.target, quantities)
 
 
 def read_scored(
@@ -232,6 +234,11 @@ def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) ->
     names = [var_names] if isinstance(var_names, str) else var_names
     if names is None:
         names = [name for name in target.names if name in known]
+        if not names:
+            raise ValueError(
+                f"`data` has none of the free variables {', '.join(target.names)} in its "
+                "posterior: give `var_names` of others."
+            )
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise ValueError(
@@ -271,10 +278,11 @@ def moments_of(
         "n_chains": sample.n_chains,
         "dim": target.dim,
     }
-    status, reason = status_of_moments(sample, corrected, float(result["p_value"]), alpha)
+    p_value = float(result["p_value"])
+    status, reason, doubt = status_of_moments(sample, corrected, p_value, alpha)
     if margin is not None:
         settings["margin"] = margin
-        status, reason = certificate(corrected, status, reason, alpha, margin, n)
+        status, reason = certificate(corrected, status, doubt, alpha, margin, n)
     settings |= {"status": status, "reason": reason}
     result.attrs = attributes({"result": "ksd_moments", **settings})
     result.attrs = {"conclusion": conclusion(result), **result.attrs}

@@ -137,27 +137,36 @@ def _doubt_about_draws(sample: Sample, outcome: Outcome) -> str:
 
 def status_of_moments(
     sample: Sample, corrected: CorrectedMeans, p_value: float, alpha: float
-) -> tuple[str, str]:
-    """Return the same of means and standard deviations of draws."""
-    if _stands_still(sample):
-        return "cannot tell", "The chains stand still: they are no sample of any distribution."
-    length = corrected.chain_length
-    short = length < _SHORTEST and not sample.independent
+) -> tuple[str, str, str]:
+    """Return the same of means and standard deviations of draws, and any doubt about the draws.
+
+    A doubt does not hinder a clear rejection, but nothing good can be said in spite of it.
+    """
+    still = "The chains stand still: they are no sample of any distribution."
+    doubt = still if _stands_still(sample) else _doubt_about_moments(sample, corrected)
+    if doubt == still or not np.isfinite(p_value):
+        doubt = doubt or "Nothing that is shown varies, or it is not finite."
+        return "cannot tell", doubt, doubt
+    short = corrected.chain_length < _SHORTEST and not sample.independent
     if p_value <= (alpha / _CLEARER if short else alpha):
-        return "rejected", ""
+        return "rejected", "", doubt
+    return ("cannot tell", doubt, doubt) if doubt else ("passed", "", "")
+
+
+def _doubt_about_moments(sample: Sample, corrected: CorrectedMeans) -> str:
     if sample.mismatch:
-        return "cannot tell", sample.mismatch
+        return sample.mismatch
     if sample.chains_disagree(_MOST_RHAT):
-        return "cannot tell", _disagreement(sample)
-    if short:
-        return "cannot tell", (
+        return _disagreement(sample)
+    length, few = corrected.chain_length, corrected.few_decide
+    if length < _SHORTEST and not sample.independent:
+        return (
             f"The chains are short: each is {length:.1f} autocorrelation times long, and standard "
-            f"errors are to be trusted from {_SHORTEST} on."
+            f"errors can be trusted from {_SHORTEST} on."
         )
-    if corrected.few_decide.any():
-        return "cannot tell", (
-            f"A hundredth of the draws holds most of what corrects {corrected.few_decide.sum()} of "
-            f"{len(corrected.few_decide)} means, so that errors in all the others would not be "
-            "seen."
+    if few.any():
+        return (
+            f"A hundredth of the draws holds most of what corrects {few.sum()} of {len(few)} "
+            "means, so that errors in all the others would not be seen."
         )
-    return "passed", ""
+    return ""

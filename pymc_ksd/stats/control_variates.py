@@ -18,12 +18,18 @@ import numpy as np
 from pymc_ksd.stein.features import OwnFeatures, Polynomials, Stretch
 
 _TINY = float(np.finfo(float).tiny)
+#: Variance, of quantities in units of their spread, below which they do not vary.
+_CONSTANT = 1e-20
 #: Ridges that are tried, in units of the features' variance; of many features only the first.
 _RIDGES, _MANY_FEATURES = (1e-6, 1e-2), 300
+#: Where a coordinate has its own score alone.
+_LEAST_RIDGE = 1e-9
 #: The part of a quantity's variance above which what features leave of it says that they are noise.
 _NOISE = 0.75
 #: Effective points for every feature from which on features are used.
 _POINTS_PER_FEATURE = 8
+#: The most features that are used together: their products are this number squared.
+_MOST_FEATURES = 1_000
 #: Effective points for every coordinate from which on its direction is made of all scores.
 _POINTS_PER_SCORE = 2
 
@@ -125,7 +131,8 @@ class ControlVariates:
     coefficients : ndarray of shape (folds, g, k, p)
         Theirs, for the points of each fold.
     unexplained : ndarray of shape (quantities, 2)
-        The part of the variance of quantities and of their squares that is left.
+        The part of the variance of quantities and of their squares that is left; NaN where they do
+        not vary.
     """
 
     basis: Polynomials | OwnFeatures
@@ -149,8 +156,16 @@ class ControlVariates:
             found[:, rows] = np.moveaxis(values.reshape(-1, p, 2), 2, 0)
         if not isinstance(self.basis, OwnFeatures):
             return found, found
-        own = features[:, :, [0, self.basis.coordinates.shape[1]]].transpose(2, 1, 0)
-        return found, np.where(self.unexplained.T[:, None] > _NOISE, own, found)
+        places = [0, self.basis.coordinates.shape[1]]
+        # With the sign of what it explains, so that errors and their z-scores agree in it.
+        signs = np.sign(self.coefficients.mean(axis=0)[:, places, [0, 1]])
+        own = (features[:, :, places] * signs[:, None]).transpose(2, 1, 0)
+        return found, np.where(self.is_noise.T[:, None], own, found)
+
+    @property
+    def is_noise(self) -> np.ndarray:
+        """Where features explain next to nothing of a quantity or its square."""
+        return np.asarray(self.unexplained > _NOISE)
 
 
 def with_squares(quantities: np.ndarray, basis: Polynomials | OwnFeatures) -> np.ndarray:
@@ -192,7 +207,8 @@ def fit_control_variates(
     """
     bases: list[Polynomials | OwnFeatures] = []
     for order in orders:
-        if Polynomials(order).size(dim) * _POINTS_PER_FEATURE <= n_effective:
+        size = Polynomials(order).size(dim)
+        if size <= min(n_effective / _POINTS_PER_FEATURE, _MOST_FEATURES):
             bases.append(Polynomials(order))
     if 2 in orders or not bases:
         directions = _directions(add_up, dim, n_folds, n_effective)
@@ -202,7 +218,8 @@ def fit_control_variates(
 
 
 def _typical(unexplained: np.ndarray) -> float:
-    return float(np.median(np.log(unexplained)))
+    known = unexplained[np.isfinite(unexplained)]
+    return float(np.median(np.log(known))) if known.size else 0.0
 
 
 def _fitted(
@@ -219,6 +236,8 @@ def _fitted(
     for ridge in _RIDGES[: 1 if sums.gram.shape[-1] > _MANY_FEATURES else None]:
         coefficients = sums.coefficients(ridge)
         left = sums.residual_variance(coefficients) / sums.variance()
+        # Of what does not vary there is nothing to explain.
+        left = np.where(sums.variance() > _CONSTANT, left, np.nan)
         found.append(ControlVariates(basis, coefficients, left.reshape(n_quantities, 2)))
     return min(found, key=lambda one: _typical(one.unexplained))
 
@@ -234,7 +253,7 @@ def _directions(add_up: AddUp, dim: int, n_folds: int, n_effective: float) -> np
         sums = add_up(products)
         all_scores = sums.coefficients(_RIDGES[0])
         alone = _alone(sums)
-        matrix = alone.coefficients(0.0).reshape(n_folds, dim)
+        matrix = alone.coefficients(_LEAST_RIDGE).reshape(n_folds, dim)
         left = [
             np.median(sums.residual_variance(all_scores)),
             np.median(alone.residual_variance(matrix[:, :, None, None])),
@@ -245,7 +264,7 @@ def _directions(add_up: AddUp, dim: int, n_folds: int, n_effective: float) -> np
         scores = stretch.weighted(stretch.scores).T[..., None]
         return FoldSums.of(scores, stretch.positions.T[..., None], stretch.folds, n_folds)
 
-    return add_up(diagonal).coefficients(0.0).reshape(n_folds, dim)
+    return add_up(diagonal).coefficients(_LEAST_RIDGE).reshape(n_folds, dim)
 
 
 def _alone(sums: FoldSums) -> FoldSums:

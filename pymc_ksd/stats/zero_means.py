@@ -1,11 +1,11 @@
 r"""Tests of means that are zero under the density, from correlated series, many at a time.
 
 The standard error of a mean counts the autocorrelation of its series. Of slow chains the estimate
-for a single series is noisy, and the largest of many z-scores is that with the smallest error, so
-that no series gets a shorter autocorrelation time than those of its kind typically have, and a
-little more where they are slow. Squares are
-skewed, and so are their means: Hall's transformation takes the skewness out of a z-score, which
-matters where the largest of many is to be judged.
+for a single series is noisy, and the largest of many z-scores tends to be that with the smallest
+error, so that no series gets a shorter autocorrelation time than those of its kind typically have,
+and a little more where they are slow. Squares are skewed, and so are their means: Hall's
+transformation takes the skewness out of a z-score, which matters where the largest of many is to be
+judged.
 """
 
 from __future__ import annotations
@@ -85,11 +85,18 @@ def zero_means(series: np.ndarray, mean: np.ndarray, times: np.ndarray) -> ZeroM
 
 
 def cautious_times(times: np.ndarray) -> np.ndarray:
-    """Return autocorrelation times of series of one kind, none shorter than is typical of it."""
-    typical = float(np.median(times))
-    caution = _CAUTION + _CAUTION_FOR_ONE / np.sqrt(len(times))
+    """Return autocorrelation times of series of one kind, none shorter than is typical of it.
+
+    Series that do not vary have none (NaN), and get a time of 1.
+    """
+    known = times[np.isfinite(times)]
+    if not known.size:
+        return np.ones_like(times)
+    typical = float(np.median(known))
+    caution = _CAUTION + _CAUTION_FOR_ONE / np.sqrt(known.size)
     least = typical * (1 + caution * max(0.0, 1 - 1 / typical))
-    return np.where(times > _NOISE * typical, times, least)
+    slow = np.where(times > _NOISE * typical, times, least)
+    return np.where(np.isfinite(times), slow, 1.0)
 
 
 def _without_skewness(z: np.ndarray, skewness: np.ndarray) -> np.ndarray:

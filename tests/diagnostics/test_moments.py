@@ -163,6 +163,38 @@ def test_elements_that_never_vary_say_nothing(normal):
     assert np.isfinite(float(result["p_value"]))
 
 
+def test_what_is_not_finite_or_never_varies_is_not_certified(normal):
+    draws = exact(np.random.default_rng(16), 2000)
+    draws["hole"] = draws["mu"].where(draws["mu"] < 5)
+    draws["fixed"] = xr.full_like(draws["mu"], 3.0)
+    result = ksd_moments(normal, draws, var_names=["mu", "hole"], margin=0.5)
+    assert np.isnan(of(result, "hole", "mean"))
+    assert np.isfinite(of(result, "mu", "stein_mean"))
+    assert result.attrs["status"] == "cannot tell"
+    for margin in (None, 0.5):
+        assert (
+            ksd_moments(normal, draws, var_names="fixed", margin=margin).attrs["status"]
+            == "cannot tell"
+        )
+
+
+def test_a_wrong_mean_is_no_error_of_the_standard_deviation():
+    score = Score.from_callable(lambda x: -x, dim=1)
+    values = np.random.default_rng(17).normal(0.5, 1, size=(4, 1000))
+    result = ksd_moments(score, draws_of(x=values))
+    assert of(result, "x", "p_mean") < 1e-10
+    assert of(result, "x", "p_sd") > 0.05
+    assert of(result, "x", "bias_sd") == pytest.approx(values.std() - 1, abs=0.01)
+
+
+def test_one_parameter_that_does_not_mix_does_not_pass():
+    score = Score.from_callable(lambda x: -x, dim=20)
+    rng = np.random.default_rng(18)
+    values = rng.normal(size=(4, 500, 20))
+    values[..., 3] = 0.1 * np.cumsum(rng.normal(size=(4, 500)), axis=1)
+    assert ksd_moments(score, draws_of(x=values)).attrs["status"] != "passed"
+
+
 def test_certificates(normal):
     rng = np.random.default_rng(8)
     certified = ksd_moments(normal, exact(rng, 4000), margin=0.1)
@@ -243,6 +275,24 @@ def test_draws_that_are_too_many_to_hold_have_the_same_moments(normal, monkeypat
             float(of(held, name, "stein_mcse")), rel=0.3
         )
     assert streamed.attrs["n"] == 12_000
+
+
+def test_functions_of_streamed_draws_may_take_any_variable(normal, monkeypatch):
+    pytest.importorskip("dask")
+    draws = exact(np.random.default_rng(19), 3_000)
+    draws["double"] = 2 * draws["mu"]
+
+    def rare(posterior):
+        return {"double": posterior["double"] ** 2, "rare": posterior["double"] > 25}
+
+    held = ksd_expectation(normal, draws, rare)
+    monkeypatch.setattr("pymc_ksd.samples.stream._LARGE_NUMBERS", 1_000)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 3_000)
+    monkeypatch.setattr("pymc_ksd.diagnostics.scored_draws._SOME", 20)
+    streamed = ksd_expectation(normal, draws.chunk(draw=500), rare)
+    for name in ("double", "rare"):
+        np.testing.assert_allclose(of(streamed, name, "mean"), of(held, name, "mean"), rtol=1e-9)
+    assert of(held, "rare", "mean") > 0
 
 
 def test_results_survive_a_file(normal, tmp_path):

@@ -21,13 +21,20 @@ pytestmark = [
 ]
 
 
+#: These measure the same pairs as ksd_test does: slow cases of each run on one stack.
+ON_ONE_STACK = {
+    "ksd": [pytest.mark.default_stack],
+    "ksd_evolution": [pytest.mark.newer_stack],
+}
+
+
 def cases():
     """One case for each model and function, the quick ones in the default run."""
     for name, entry in ENTRIES.items():
         for function in FUNCTIONS:
             marks = []
             if function not in entry.quick:
-                marks.append(pytest.mark.slow)
+                marks += [pytest.mark.slow, *ON_ONE_STACK.get(function, ())]
             if entry.missing_packages:
                 reason = f"needs {', '.join(entry.missing_packages)}"
                 marks.append(pytest.mark.skip(reason=reason))
