@@ -20,20 +20,22 @@ import xarray as xr
 
 from benchmarks.measurements import Measurements, write_page
 from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains
+from benchmarks.moment_gains import approximations, gains
 from benchmarks.rates import ALPHA, Rate, generator, header, page
-from benchmarks.sampler_cases import POWER_CASES, nuts_case
+from benchmarks.sampler_cases import NUTS_MODELS, POWER_CASES, nuts_case
 from pymc_ksd import Score, ksd_moments, ksd_test
 
 DIMENSIONS, CORRELATIONS, SIZES = (1, 10, 100, 1_000), (0.0, 0.8, 0.95), (250, 1_000)
 #: Parameters from which on draws are not tested by ``ksd_test`` beside, and runs are fewer.
 LARGE = 1_000
 #: Runs of a cell of the level, and of one with 1,000 parameters; of a row of the power, and so on.
-LEVEL, LEVEL_LARGE, POWER, POWER_LARGE = 400, 100, 200, 60
+LEVEL, LEVEL_LARGE, POWER, POWER_LARGE = 400, 200, 200, 60
 NUTS, CULPRITS, CERTIFICATES = 100, 100, 200
-NUTS_MODELS = ("eight schools", "linear regression")
 #: Parameters and draws of a chain of which the power is measured.
 POWER_SIZES = ((10, 250), (100, 500), (1_000, 1_000))
 LANGEVIN = tuple(case.name for case in POWER_CASES if "nadjusted" in case.name)
+#: Autocorrelation times of a chain below which nothing is told, so that few runs will do.
+SHORT = 10
 #: How far an estimated error may be from the planted one, in standard deviations.
 CLOSE = 0.05
 MARGIN = 0.1
@@ -192,6 +194,7 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
             f"```\n{command}\n```",
             *_level(runs, measure),
             *_power(runs, measure),
+            *gains(runs, measure),
             *_certificates(runs, measure),
             *_costs(measure),
         ]
@@ -199,18 +202,14 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
 
 
 def _level(runs: Callable[[int], int], measure: Callable[..., Future[Any]]) -> list[Any]:
+    def measured(name: str, dim: int, phi: float, n_draws: int) -> Future[Any]:
+        number = runs(LEVEL_LARGE if dim >= LARGE else LEVEL)
+        if n_draws * (1 - phi) / (1 + phi) < SHORT:
+            number = max(2, number // 10)
+        return measure(level_rates, name, dim, phi, n_draws, number)
+
     cells = {
-        (n_draws, dim, name): [
-            measure(
-                level_rates,
-                name,
-                dim,
-                phi,
-                n_draws,
-                runs(LEVEL_LARGE if dim >= LARGE else LEVEL),
-            )
-            for phi in CORRELATIONS
-        ]
+        (n_draws, dim, name): [measured(name, dim, phi, n_draws) for phi in CORRELATIONS]
         for dim in DIMENSIONS
         for n_draws in SIZES
         for name in TARGETS
@@ -280,6 +279,7 @@ def _power(runs: Callable[[int], int], measure: Callable[..., Future[Any]]) -> l
                 for (name, n_draws), cell in samplers.items()
             ),
         ],
+        *approximations(runs, measure),
         "## The culprit",
         "One of five parameters, with correlation ρ between all of them, has a mean that is off by "
         f"0.15 or 0.3 standard deviations, 4 × 500 draws, {runs(CULPRITS)} runs: how often that "

@@ -22,11 +22,12 @@ from pymc.distributions.transforms import Ordered
 from benchmarks.measurements import Measurements, write_page
 from benchmarks.rates import Rate, generator, header, page
 from pymc_ksd import Score, compile_score, ksd_test
+from pymc_ksd.samples.containers import draws_group
 from tests.zoo import models  # noqa: F401  registers them
 from tests.zoo.draws import pymc_model
 from tests.zoo.registry import ENTRIES
 
-__all__ = ["KINDS", "MODELS", "answers", "report"]
+__all__ = ["KINDS", "MODELS", "answers", "model_draws", "report"]
 
 #: Models of many shapes, none of which any constant of the test was chosen on.
 MODELS = (
@@ -109,7 +110,7 @@ def answers(name: str, runs: int) -> dict[str, dict[str, int]]:
     entry = ENTRIES[name]
     model = pymc_model(entry.build())
     score, rng = compile_score(model), generator(name, 0)
-    chains = _unconstrained(score, _draws(entry, model, runs, rng))
+    chains = _unconstrained(score, _draws(entry, model, runs * DRAWS, rng))
     prior = _unconstrained(score, _prior_draws(model, runs, rng))
     # The coordinates are the point: a score of them needs no transforms any more.
     values = score._target.values
@@ -136,8 +137,13 @@ def _status(target: Score, sample: np.ndarray, rng: np.random.Generator) -> str:
     return str(result.attrs["status"])
 
 
-def _draws(entry: Any, model: pm.Model, runs: int, rng: np.random.Generator) -> xr.Dataset:
-    n_draws = runs * DRAWS
+def model_draws(name: str, n_draws: int) -> tuple[pm.Model, xr.Dataset]:
+    """Return a model, and so many draws of each of four chains of its posterior."""
+    model = pymc_model(ENTRIES[name].build())
+    return model, _draws(ENTRIES[name], model, n_draws, generator(name, 0))
+
+
+def _draws(entry: Any, model: pm.Model, n_draws: int, rng: np.random.Generator) -> xr.Dataset:
     if entry.exact is not None:
         exact = entry.exact(rng, CHAINS, n_draws)
         return _dataset({key: np.asarray(value) for key, value in exact.items()})
@@ -153,7 +159,9 @@ def _draws(entry: Any, model: pm.Model, runs: int, rng: np.random.Generator) -> 
         target_accept=0.95,
         progress_bar=False,
     )
-    return run["posterior"].to_dataset().isel(draw=slice(None, None, THIN))
+    posterior = draws_group(run)
+    assert posterior is not None
+    return posterior.isel(draw=slice(None, None, THIN))
 
 
 def _prior_draws(model: pm.Model, runs: int, rng: np.random.Generator) -> xr.Dataset:

@@ -216,10 +216,10 @@ SMC_CASES = (_smc(100), _smc(1000))
 
 
 def nuts_case(name: str) -> SamplerCase:
-    """Return NUTS, by nutpie, on ``"eight schools"`` or ``"linear regression"``."""
+    """Return NUTS, by nutpie, on one of `NUTS_MODELS`."""
     import nutpie
 
-    model = {"eight schools": _eight_schools, "linear regression": _linear_regression}[name]()
+    model = NUTS_MODELS[name]()
     compiled = nutpie.compile_pymc_model(model)
 
     def draw(rng: np.random.Generator, n_draws: int) -> Any:
@@ -249,7 +249,22 @@ def _eight_schools() -> pm.Model:
     return model
 
 
-def _linear_regression() -> pm.Model:
+def _varying_intercepts() -> pm.Model:
+    """Return a Poisson regression with an intercept for each of six groups."""
+    rng = np.random.default_rng(12)
+    group, x = np.repeat(np.arange(6), 10), rng.normal(size=60)
+    counts = rng.poisson(np.exp(1.0 + 0.4 * rng.normal(size=6)[group] + 0.3 * x))
+    with pm.Model() as model:
+        level = pm.Normal("level", 0, 2)
+        spread = pm.HalfNormal("spread", 1)
+        intercepts = pm.Normal("intercepts", level, spread, shape=6)
+        slope = pm.Normal("slope", 0, 1)
+        pm.Poisson("y", pm.math.exp(intercepts[group] + slope * x), observed=counts)
+    return model
+
+
+def linear_regression() -> pm.Model:
+    """Return a regression with correlated inputs."""
     rng = np.random.default_rng(11)
     x = rng.normal(size=(60, 3)) @ np.array([[1.0, 0.6, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 1.0]])
     y = 1.0 + x @ [0.5, -1.0, 0.2] + rng.normal(0, 1.5, 60)
@@ -259,3 +274,10 @@ def _linear_regression() -> pm.Model:
         sigma = pm.HalfNormal("sigma", 10)
         pm.Normal("y", intercept + x @ slopes, sigma, observed=y)
     return model
+
+
+NUTS_MODELS = {
+    "eight schools": _eight_schools,
+    "linear regression": linear_regression,
+    "Poisson regression, varying intercepts": _varying_intercepts,
+}

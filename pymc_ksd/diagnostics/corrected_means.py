@@ -42,7 +42,7 @@ _RESOLUTION = 1e-12
 #: Numbers of all series that are held, and the least draws of a chain that they have.
 _SERIES_NUMBERS, _SERIES_DRAWS = 25_000_000, 1_000
 #: Series of each quantity: itself and its square, what features explain of both, and what both are
-#: tested by.
+#: tested by where that is something else.
 _SERIES = 6
 
 
@@ -145,8 +145,8 @@ class _Series:
     def of(cls, part: Part, units: _Units, variates: ControlVariates, length: int) -> _Series:
         """Evaluate a part; means are over so many draws, a shorter rest has none."""
         stretch, quantities = units.stretch(part)
-        explained, tested = variates.explained(stretch)
-        values = np.concatenate([[quantities, quantities**2], explained, tested])
+        explained, *tested = variates.explained(stretch)
+        values = np.concatenate([[quantities, quantities**2], explained, *tested])
         rows = [stretch.folds == fold for fold in range(units.n_folds)]
         sums = np.stack([values[:, own].sum(axis=1) for own in rows], axis=1)
         count = part.n_points // units.n_chains // length
@@ -158,6 +158,8 @@ class _Series:
     @classmethod
     def joined(cls, parts: Sequence[_Series]) -> _Series:
         """Put the series of consecutive parts together."""
+        if len(parts) == 1:
+            return parts[0]
         means = np.concatenate([part.means for part in parts], axis=2)
         sums, counts = (
             np.sum([getattr(part, name) for part in parts], axis=0) for name in ("sums", "counts")
@@ -224,8 +226,7 @@ def _units(draws: ScoredDraws, some: Part) -> _Units:
     """Return the units, with a tilt where few draws have most of the scores."""
     tilt = None
     if some.log_densities is not None:
-        shares = [share_of_few(column) for column in (some.scores**2).T]
-        if max(shares) > _LARGE_SHARE:
+        if _few_hold(some.scores**2, _LARGE_SHARE).any():
             tilt = Tilt.of(some.log_densities)
     frame = Frame(some.points.mean(axis=0), some.points.std(axis=0), tilt)
     centre, spread = some.quantities.mean(axis=0), some.quantities.std(axis=0)
@@ -268,20 +269,22 @@ def _from_series(
         flat = values.reshape(-1, len(varies))
         return np.asarray(flat.std(axis=0, ddof=1) * np.sqrt(times(values) / len(flat)))
 
-    own, squares, explained, explained_squares, *tested = series.means
+    own, squares, explained, explained_squares, *others = series.means
+    tested, tested_means = others or (explained, explained_squares), totals[-2:]
     helps = (variates.unexplained < 1).T
     bias, square_bias = np.where(helps, totals[2:4], 0.0)
     # Squares are about the mean of the draws. Where it is off, that is a part of what they are off
     # by, and no error of the standard deviation.
     about = np.where(variates.is_noise[:, 1], 0.0, bias)
-    of_mean = zero_means(tested[0], totals[4], times(tested[0]))
+    of_mean = zero_means(tested[0], tested_means[0], times(tested[0]))
     of_variance = tested[1] + 2 * about * explained
-    of_sd = zero_means(of_variance, totals[5] + about**2, times(of_variance))
+    of_sd = zero_means(of_variance, tested_means[1] + about**2, times(of_variance))
     variance = totals[1] - square_bias - (totals[0] - bias) ** 2
     error, left = errors(own), errors(own - explained)
-    few = np.array([_few_decide(column) for column in explained.reshape(-1, len(varies)).T])
+    of_draws = explained.reshape(-1, len(varies))
+    few = _few_hold((of_draws - of_draws.mean(axis=0)) ** 2, _LARGEST_SHARE)
     too_far = varies & (np.abs(bias) > _FARTHEST * np.minimum(1.0, _reach(explained, n)))
-    good = varies & ~few & ~too_far & _agree(series, times)
+    good = varies & ~few & ~too_far & _agree(series, independent=independent)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = variance / variance_of_draws
     sd_good = good & (ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)
@@ -323,11 +326,16 @@ def _reach(explained: np.ndarray, n: int) -> np.ndarray:
     return np.asarray(flat.std(axis=0) * np.sqrt(n / len(flat)))
 
 
-def _few_decide(explained: np.ndarray) -> bool:
-    return share_of_few((explained - explained.mean()) ** 2) > _LARGEST_SHARE
+def _few_hold(squares: np.ndarray, share: float) -> np.ndarray:
+    """Whether the hundredth part of all rows holds more than a share of a column's sum."""
+    few = max(1, len(squares) // 100)
+    # Most columns have no number large enough for it.
+    held = few * squares.max(axis=0) > share * squares.sum(axis=0)
+    held[held] = [share_of_few(column) > share for column in squares[:, held].T]
+    return np.asarray(held)
 
 
-def _agree(series: _Series, times: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _agree(series: _Series, *, independent: bool) -> np.ndarray:
     """Whether corrected means of the folds differ by no more than their errors."""
     from scipy.special import chdtrc  # slow to import
 
@@ -336,8 +344,18 @@ def _agree(series: _Series, times: Callable[[np.ndarray], np.ndarray]) -> np.nda
     counts, size = series.counts[filled, None], left.shape[0] * left.shape[1]
     # Every chain around its own mean: what they disagree in is to be found, not to be an error.
     left = left - left.mean(axis=1, keepdims=True)
-    variance = left.reshape(size, -1).var(axis=0) * cautious_times(times(left)) / size
+    variance = left.reshape(size, -1).var(axis=0) / size
     # That of the mean of all draws; a fold has a part of them.
     variance = np.maximum(variance, np.finfo(float).tiny) * counts.sum()
     distance = (sums / counts - sums.sum(axis=0) / counts.sum()) ** 2 * counts / variance
-    return np.asarray(chdtrc(max(len(counts) - 1, 1), distance.sum(axis=0)) > _DISAGREEMENT)
+    distance = distance.sum(axis=0)
+
+    def is_probable(distance: np.ndarray) -> np.ndarray:
+        return np.asarray(chdtrc(max(len(counts) - 1, 1), distance) > _DISAGREEMENT)
+
+    agree = is_probable(distance)
+    if not independent and not agree.all():
+        # The errors of correlated draws are larger.
+        times = np.maximum(autocorrelation_times(left[:, :, ~agree]), 1.0)
+        agree[~agree] = is_probable(distance[~agree] / cautious_times(times))
+    return agree

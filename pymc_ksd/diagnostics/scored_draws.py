@@ -15,7 +15,7 @@ from pymc_ksd.samples.stream import DrawStream
 from pymc_ksd.stein.stein_kernel import OPERATORS
 
 #: Numbers of features that are formed at a time.
-_NUMBERS_TOGETHER = 4_000_000
+_NUMBERS_TOGETHER = 16_000_000
 #: Draws, evenly spaced, that stand for all of those that are not held.
 _SOME = 2_000
 

@@ -7,6 +7,10 @@ from scipy import fft
 
 #: Numbers whose Fourier transforms are taken together.
 _NUMBERS_TOGETHER = 1_000_000
+#: Series of which R-hat is computed, where there are more: those that look worst by a cheaper one.
+_CANDIDATES = 50
+#: Draws, evenly spaced, from which the place and the spread of series are taken for it.
+_PLACING_DRAWS = 200
 #: Series with a smaller range do not vary.
 _RESOLUTION = float(np.finfo(float).resolution)
 
@@ -70,21 +74,21 @@ def autocorrelation_times(chains: np.ndarray) -> np.ndarray:
 def _times(chains: np.ndarray) -> np.ndarray:
     n_chains, n_draws, p = chains.shape
     half = n_draws // 2
-    # The two halves of every chain, without the draw in the middle; lags along the last axis.
-    halves = np.concatenate([chains[:, :half], chains[:, n_draws - half :]]).transpose(2, 0, 1)
-    means = halves.mean(axis=2)
+    halves = _halves(chains)
+    means = halves.mean(axis=1)
     length = fft.next_fast_len(2 * half, real=True)
-    spectrum = np.abs(fft.rfft(halves - means[..., None], length, axis=2)) ** 2
-    covariances = fft.irfft(spectrum.mean(axis=1), length, axis=1)[:, :half] / half
-    within = covariances[:, 0] * half / (half - 1)
-    total = covariances[:, 0] + means.var(axis=1, ddof=1)
+    transformed = fft.rfft(halves - means[:, None], length, axis=1)
+    spectrum = (transformed.real**2 + transformed.imag**2).mean(axis=0)
+    covariances = fft.irfft(spectrum, length, axis=0)[:half] / half
+    within = covariances[0] * half / (half - 1)
+    total = covariances[0] + means.var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        correlations = 1 - (within[:, None] - covariances) / total[:, None]
-    correlations[:, 0] = 1.0
-    times = np.maximum(_initial_monotone_sum(correlations), 1 / np.log10(2 * n_chains * half))
+        correlations = 1 - (within - covariances) / total
+    correlations[0] = 1.0
+    times = np.maximum(_initial_monotone_sum(correlations.T), 1 / np.log10(2 * n_chains * half))
     times *= n_draws / (2 * half)
     # Series that do not vary are as good as independent.
-    return np.where(np.ptp(halves.reshape(p, -1), axis=1) < _RESOLUTION, 1.0, times)
+    return np.where(np.ptp(halves.reshape(-1, p), axis=0) < _RESOLUTION, 1.0, times)
 
 
 def _initial_monotone_sum(correlations: np.ndarray) -> np.ndarray:
@@ -114,8 +118,26 @@ def largest_rhat_of(chains: np.ndarray) -> float:
         return float("nan")
     if (np.ptp(chains, axis=1) == 0).all(axis=0).any():
         return float("inf")
-    values = rhats(chains)
+    values = rhats(chains[:, :, _candidates(chains)])
     return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")
+
+
+def _candidates(chains: np.ndarray) -> np.ndarray:
+    """Return the series that may have the largest R-hat, without ranking the draws of all.
+
+    A bounded, increasing function of the draws stands in for their ranks.
+    """
+    p = chains.shape[2]
+    if p <= 2 * _CANDIDATES:
+        return np.arange(p)
+    flat = chains.reshape(-1, p)
+    lower, middle, upper = np.percentile(flat[:: len(flat) // _PLACING_DRAWS or 1], [25, 50, 75], 0)
+    spread = np.where(upper > lower, upper - lower, 1.0)
+    bounded = _halves(chains) - middle
+    bounded /= spread
+    np.arctan(bounded, out=bounded)
+    worst = [np.argsort(-_rhats_of(values))[:_CANDIDATES] for values in (bounded, np.abs(bounded))]
+    return np.unique(worst)
 
 
 def rhats(chains: np.ndarray) -> np.ndarray:
@@ -123,21 +145,29 @@ def rhats(chains: np.ndarray) -> np.ndarray:
 
     The larger one of that of the draws and that of their distances from the median.
     """
-    half = chains.shape[1] // 2
-    halves = np.concatenate([chains[:, :half], chains[:, chains.shape[1] - half :]])
+    halves = _halves(chains)
     folded = np.abs(halves - np.median(halves, axis=(0, 1)))
-    return np.maximum(*(_rhats_of_ranks(values) for values in (halves, folded)))
+    return np.maximum(*(_rhats_of(_normal_scores(values)) for values in (halves, folded)))
 
 
-def _rhats_of_ranks(halves: np.ndarray) -> np.ndarray:
+def _halves(chains: np.ndarray) -> np.ndarray:
+    """Return the two halves of every chain, without the draw in the middle."""
+    half = chains.shape[1] // 2
+    return np.concatenate([chains[:, :half], chains[:, chains.shape[1] - half :]])
+
+
+def _normal_scores(values: np.ndarray) -> np.ndarray:
     from scipy.special import ndtri  # slow to import
     from scipy.stats import rankdata
 
-    length, p = halves.shape[1:]
-    ranks = rankdata(halves.reshape(-1, p), axis=0)
-    scores = ndtri((ranks - 0.375) / (len(ranks) + 0.25)).reshape(halves.shape)
-    between = scores.mean(axis=1).var(axis=0, ddof=1)
-    within = scores.var(axis=1, ddof=1).mean(axis=0)
+    ranks = rankdata(values.reshape(-1, values.shape[2]), axis=0)
+    return np.asarray(ndtri((ranks - 0.375) / (len(ranks) + 0.25)).reshape(values.shape))
+
+
+def _rhats_of(halves: np.ndarray) -> np.ndarray:
+    length = halves.shape[1]
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sqrt(between / within + (length - 1) / length))
 

@@ -11,7 +11,7 @@ may be added up in any order and on several machines.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ _POINTS_PER_FEATURE = 8
 _MOST_FEATURES = 1_000
 #: Effective points for every coordinate from which on its direction is made of all scores.
 _POINTS_PER_SCORE = 2
+#: Coordinates by which it is judged whether that pays.
+_SOME_COORDINATES = 100
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,14 @@ class FoldSums:
     def of(
         cls, features: np.ndarray, quantities: np.ndarray, folds: np.ndarray, n_folds: int
     ) -> FoldSums:
-        """Sum over points: features of shape (g, n, k), quantities of shape (g, n, p)."""
+        """Sum over points: features of shape (n, g, k), quantities of shape (n, g, p)."""
         parts = []
         for fold in range(n_folds):
             rows = folds == fold
-            own, values = features[:, rows], quantities[:, rows]
-            turned = own.transpose(0, 2, 1)
-            sums = own.sum(axis=1), turned @ own, values.sum(axis=1), turned @ values
-            parts.append((np.count_nonzero(rows), *sums, (values**2).sum(axis=1)))
+            own, values = features[rows], quantities[rows]
+            squares = np.einsum("ngp,ngp->gp", values, values)
+            products = own.sum(axis=0), _summed(own, own), values.sum(axis=0), _summed(own, values)
+            parts.append((np.count_nonzero(rows), *products, squares))
         return cls(*(np.array(part) for part in zip(*parts, strict=True)))
 
     def __add__(self, other: FoldSums) -> FoldSums:
@@ -94,8 +96,7 @@ class FoldSums:
         spread = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), _TINY))
         gram = gram / (spread[..., None] * spread[..., None, :])
         gram = gram + ridge * np.eye(gram.shape[-1])
-        solved = np.linalg.solve(gram, cross / spread[..., None])
-        return np.asarray(solved / spread[..., None])
+        return np.asarray(np.linalg.solve(gram, cross / spread[..., None]) / spread[..., None])
 
     def residual_variance(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the variance that coefficients of each fold leave in it, shape (g, p)."""
@@ -109,11 +110,37 @@ class FoldSums:
         variance = (self.squares.sum(axis=0) - explained) / n - mean**2
         return np.asarray(np.maximum(variance, _TINY))
 
+    def of_some(self, columns: slice) -> FoldSums:
+        """Return the same of some quantities of every group."""
+        return replace(
+            self,
+            quantities=self.quantities[..., columns],
+            cross=self.cross[..., columns],
+            squares=self.squares[..., columns],
+        )
+
     def variance(self) -> np.ndarray:
         """Return the variance of the quantities, shape (g, p)."""
         n = self.count.sum()
         mean = self.quantities.sum(axis=0) / n
         return np.asarray(np.maximum(self.squares.sum(axis=0) / n - mean**2, _TINY))
+
+
+def _summed(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Sum products over points, of shapes (n, g, k) and (n, g, p)."""
+    if first.shape[1] == 1:
+        return np.asarray((first[:, 0].T @ second[:, 0])[None])
+    return np.asarray(first.transpose(1, 2, 0) @ second.transpose(1, 0, 2))
+
+
+def _applied(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """Return what coefficients of shape (g, k, p) make of features, shape (n, g p)."""
+    if len(coefficients) == 1:
+        return np.asarray(features[:, 0] @ coefficients[0])
+    # One quantity of a group, and so few features that a loop is faster than products of matrices.
+    return np.asarray(
+        sum(features[..., k] * coefficients[:, k, 0] for k in range(features.shape[2]))
+    )
 
 
 #: Sums what a function makes of all stretches and the quantities that belong to them.
@@ -139,28 +166,32 @@ class ControlVariates:
     coefficients: np.ndarray
     unexplained: np.ndarray
 
-    def explained(self, stretch: Stretch) -> tuple[np.ndarray, np.ndarray]:
-        """Return what features explain, and the functions of mean zero to test with.
+    def explained(self, stretch: Stretch) -> tuple[np.ndarray, ...]:
+        """Return what features explain, and the functions of mean zero to test with if others.
 
-        Both have the shape (2, n, quantities), for quantities and their squares. They are the same,
-        but for coefficients that explain next to nothing: these are noise, and the noise of one
-        fold depends on what another is tested with. Then the first coordinate's own features are
-        tested.
+        Both have the shape (2, n, quantities), for quantities and their squares. What is explained
+        is tested, but for coefficients that explain next to nothing: these are noise, and the noise
+        of one fold depends on what another is tested with. Then the first coordinate's own features
+        are tested.
         """
         features = self.basis.features(stretch)
-        p = len(self.unexplained)
-        found = np.empty((2, features.shape[1], p))
+        found = np.zeros((2, len(features), len(self.unexplained)))
         for fold in np.unique(stretch.folds):
             rows = stretch.folds == fold
-            values = (features[:, rows] @ self.coefficients[fold]).transpose(1, 0, 2)
-            found[:, rows] = np.moveaxis(values.reshape(-1, p, 2), 2, 0)
-        if not isinstance(self.basis, OwnFeatures):
-            return found, found
+            for values, coefficients in zip(found, self._of_both(fold), strict=True):
+                values[rows] = _applied(features[rows], coefficients)
+        if not isinstance(self.basis, OwnFeatures) or not self.is_noise.any():
+            return (found,)
         places = [0, self.basis.coordinates.shape[1]]
         # With the sign of what it explains, so that errors and their z-scores agree in it.
         signs = np.sign(self.coefficients.mean(axis=0)[:, places, [0, 1]])
-        own = (features[:, :, places] * signs[:, None]).transpose(2, 1, 0)
+        own = np.moveaxis(features[:, :, places] * signs, 2, 0)
         return found, np.where(self.is_noise.T[:, None], own, found)
+
+    def _of_both(self, fold: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coefficients of quantities and of their squares, shape (g, k, p)."""
+        coefficients = self.coefficients[fold]
+        return coefficients[..., ::2], coefficients[..., 1::2]
 
     @property
     def is_noise(self) -> np.ndarray:
@@ -169,11 +200,9 @@ class ControlVariates:
 
 
 def with_squares(quantities: np.ndarray, basis: Polynomials | OwnFeatures) -> np.ndarray:
-    """Return quantities and their squares by group, shape (g, n, p), of shape (n, quantities)."""
+    """Return quantities and their squares by group, shape (n, g, p), of shape (n, quantities)."""
     both = np.stack([quantities, quantities**2], axis=-1)
-    if isinstance(basis, OwnFeatures):
-        return both.transpose(1, 0, 2)
-    return both.reshape(1, len(both), -1)
+    return both if isinstance(basis, OwnFeatures) else both.reshape(len(both), 1, -1)
 
 
 def fit_control_variates(
@@ -247,22 +276,23 @@ def _directions(add_up: AddUp, dim: int, n_folds: int, n_effective: float) -> np
     if dim > 1 and n_effective >= _POINTS_PER_SCORE * dim:
 
         def products(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
-            scores = stretch.weighted(stretch.scores)[None]
-            return FoldSums.of(scores, stretch.positions[None], stretch.folds, n_folds)
+            scores = stretch.weighted(stretch.scores)[:, None]
+            return FoldSums.of(scores, stretch.positions[:, None], stretch.folds, n_folds)
 
         sums = add_up(products)
         all_scores = sums.coefficients(_RIDGES[0])
         alone = _alone(sums)
         matrix = alone.coefficients(_LEAST_RIDGE).reshape(n_folds, dim)
+        some = slice(None, None, -(-dim // _SOME_COORDINATES))
         left = [
-            np.median(sums.residual_variance(all_scores)),
+            np.median(sums.of_some(some).residual_variance(all_scores[..., some])),
             np.median(alone.residual_variance(matrix[:, :, None, None])),
         ]
         return all_scores[:, 0] if left[0] < left[1] else matrix
 
     def diagonal(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
-        scores = stretch.weighted(stretch.scores).T[..., None]
-        return FoldSums.of(scores, stretch.positions.T[..., None], stretch.folds, n_folds)
+        scores = stretch.weighted(stretch.scores)[..., None]
+        return FoldSums.of(scores, stretch.positions[..., None], stretch.folds, n_folds)
 
     return add_up(diagonal).coefficients(_LEAST_RIDGE).reshape(n_folds, dim)
 

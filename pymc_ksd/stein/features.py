@@ -44,7 +44,7 @@ class Stretch:
     folds: np.ndarray
 
     def weighted(self, features: np.ndarray) -> np.ndarray:
-        """Multiply features, points along the axis before the last, by the weights."""
+        """Multiply features of shape (n, k) by the weights."""
         return features if self.weights is None else features * self.weights[:, None]
 
 
@@ -96,13 +96,13 @@ class Polynomials:
         return dim + (dim * (dim + 1) // 2 if self.order == 2 else 0)
 
     def features(self, stretch: Stretch) -> np.ndarray:
-        """Return the features of points, shape (1, n, features)."""
+        """Return the features of points, shape (n, 1, features)."""
         scores, positions = stretch.scores, stretch.positions
         if self.order == 1:
-            return stretch.weighted(scores)[None]
+            return stretch.weighted(scores)[:, None]
         j, k = np.triu_indices(scores.shape[1])
         products = positions[:, j] * scores[:, k] + positions[:, k] * scores[:, j] + 2.0 * (j == k)
-        return stretch.weighted(np.concatenate([scores, products], axis=1))[None]
+        return stretch.weighted(np.concatenate([scores, products], axis=1))[:, None]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class OwnFeatures:
     order = 2
 
     def features(self, stretch: Stretch) -> np.ndarray:
-        """Return the features of points, shape (quantities, n, 2 c)."""
+        """Return the features of points, shape (n, quantities, 2 c)."""
         linear, own = np.empty_like(stretch.scores), np.empty_like(stretch.scores)
         for fold in np.unique(stretch.folds):
             rows, directions = stretch.folds == fold, self.directions[fold]
@@ -134,5 +134,4 @@ class OwnFeatures:
                 own[rows] = np.diagonal(directions)
         squares = stretch.weighted(stretch.positions * linear + own)
         linear = stretch.weighted(linear)
-        chosen = [array.T[self.coordinates] for array in (linear, squares)]
-        return np.concatenate(chosen, axis=1).transpose(0, 2, 1)
+        return np.concatenate([a[:, self.coordinates] for a in (linear, squares)], axis=2)

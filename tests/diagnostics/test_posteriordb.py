@@ -1,20 +1,12 @@
-"""Published posteriors with reference draws, written as PyMC models.
-
-The archives stay outside the repository: `PYMC_KSD_POSTERIORDB` names their folder.
-"""
-
-import os
-from pathlib import Path
+"""Reference draws of published posteriors are accepted, and planted errors found."""
 
 import numpy as np
-import pymc as pm
-import pytensor.tensor as pt
 import pytest
-import xarray as xr
 
+from benchmarks import published_posteriors
+from benchmarks.published_posteriors import FOLDER, POSTERIORS
 from pymc_ksd import compile_score, ksd_moments, ksd_test
 
-FOLDER = os.environ.get("PYMC_KSD_POSTERIORDB")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.newer_stack,
@@ -24,69 +16,11 @@ pytestmark = [
 ]
 
 
-def eight_schools(data):
-    with pm.Model() as model:
-        mu = pm.Normal("mu", 0, 5)
-        tau = pm.HalfCauchy("tau", 5)
-        theta_trans = pm.Normal("theta_trans", 0, 1, shape=8)
-        pm.Normal("y", mu + tau * theta_trans, data["sigma"], observed=data["y"])
-    return model
-
-
-def kidiq(data):
-    with pm.Model() as model:
-        beta = pm.Flat("beta", shape=2)
-        sigma = pm.HalfCauchy("sigma", 2.5)
-        mean = beta[0] + beta[1] * data["mom_iq"]
-        pm.Normal("kid_score", mean, sigma, observed=data["kid_score"])
-    return model
-
-
-def autoregression(data):
-    series = data["y"].astype(float)
-    order = int(data["K"])
-    lags = np.stack([series[order - k : -k] for k in range(1, order + 1)], axis=1)
-    with pm.Model() as model:
-        alpha = pm.Normal("alpha", 0, 10)
-        beta = pm.Normal("beta", 0, 10, shape=order)
-        sigma = pm.HalfCauchy("sigma", 2.5)
-        pm.Normal("y", alpha + pt.dot(lags, beta), sigma, observed=series[order:])
-    return model
-
-
-def linear_regression(data):
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 10, shape=data["X"].shape[1])
-        sigma = pm.HalfNormal("sigma", 10)
-        pm.Normal("y", pt.dot(data["X"], beta), sigma, observed=data["y"])
-    return model
-
-
-MODELS = {
-    "eight_schools-eight_schools_noncentered": eight_schools,
-    "kidiq-kidscore_momiq": kidiq,
-    "arK-arK": autoregression,
-    "sblri-blr": linear_regression,
-}
-
-
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=POSTERIORS)
 def reference(request):
     """The score of a model and its reference draws."""
-    archive = np.load(Path(FOLDER) / f"{request.param}.npz")
-    data = {name.removeprefix("data_"): archive[name] for name in archive if "data_" in name}
-    draws = {}
-    for name in archive:
-        if name.startswith("draws_"):
-            values = archive[name]
-            extra = [f"{name}_{axis}" for axis in range(values.ndim - 2)]
-            draws[name.removeprefix("draws_")] = (("chain", "draw", *extra), values)
-    posterior = xr.Dataset(draws)
-    if "theta" in posterior:
-        # The archive has theta; the non-centred model has what theta is made from.
-        theta_trans = (posterior["theta"] - posterior["mu"]) / posterior["tau"]
-        posterior = posterior.drop_vars("theta").assign(theta_trans=theta_trans)
-    return compile_score(MODELS[request.param](data)), posterior
+    model, posterior = published_posteriors.reference(request.param)
+    return compile_score(model), posterior
 
 
 #: How many times smaller the variance of corrected means has to be, at the median of parameters.
@@ -101,7 +35,7 @@ def stacked(result, diagnostic):
 
 def test_reference_draws_have_the_moments_of_the_posterior(reference):
     score, posterior = reference
-    assert float(ksd_moments(score, posterior)["p_value"]) > 0.05 / len(MODELS)
+    assert float(ksd_moments(score, posterior)["p_value"]) > 0.05 / len(POSTERIORS)
     four = ksd_moments(score, posterior.isel(chain=slice(4)), margin=0.1)
     assert four.attrs["status"] == "certified"
 
@@ -134,7 +68,7 @@ def test_reference_draws_pass(reference):
     result = ksd_test(score, posterior, random_seed=0, n_bootstrap=500, progressbar=False)
     assert result.attrs["n"] == 10_000
     # Four posteriors are tested: together at level 5 %, each at a quarter of it.
-    assert result["p_value"] > 0.05 / len(MODELS)
+    assert result["p_value"] > 0.05 / len(POSTERIORS)
     assert 5_000 < result["ess_ksd"] < 20_000
 
 

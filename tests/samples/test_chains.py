@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from pymc_ksd.samples.chains import autocorrelation_times, rhats
+from pymc_ksd.samples.chains import autocorrelation_times, largest_rhat_of, rhats
 
 
 @pytest.mark.parametrize("shape", [(4, 250), (1, 1000), (3, 101), (2, 50), (3, 7), (2, 4)], ids=str)
@@ -28,6 +28,23 @@ def test_rhats_are_those_of_arviz(shape):
     chains[0, :, 4] *= 5
     expected = [array_stats.rhat(chains[:, :, j]) for j in range(9)]
     np.testing.assert_allclose(rhats(chains), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("fault", ["place", "spread", "heavy tails"])
+@pytest.mark.parametrize("p", [60, 600])
+def test_the_largest_rhat_of_many_series_is_that_of_all(fault, p):
+    rng = np.random.default_rng(5)
+    chains = rng.standard_t(2, size=(4, 200, p))
+    if fault == "place":
+        chains[0, :, p // 2] += 1.5
+    elif fault == "spread":
+        chains[0, :, p // 2] *= 4
+    else:
+        chains[..., p // 2] = rng.standard_cauchy(size=(4, 200)) * 1e6
+        chains[0, :, p // 2] += 1.5e6
+    expected = rhats(chains)
+    assert expected.argmax() == p // 2
+    assert largest_rhat_of(chains) == expected.max()
 
 
 def test_series_that_do_not_vary_and_chains_that_are_too_short_have_a_time_of_one():

@@ -42,11 +42,11 @@ def test_coefficients_are_those_of_least_squares(order):
     sums = FoldSums.of(features, with_squares(quantities, basis), stretch.folds, 4)
     coefficients = sums.coefficients(0.0)
     values = np.stack([quantities, quantities**2], axis=2).reshape(len(quantities), -1)
-    expected = slowly_explained(features[0], values, stretch.folds)
+    expected = slowly_explained(features[:, 0], values, stretch.folds)
     found = np.empty_like(expected)
     for fold in range(4):
         rows = stretch.folds == fold
-        found[rows] = features[0, rows] @ coefficients[fold, 0]
+        found[rows] = features[rows, 0] @ coefficients[fold, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     residuals = values - expected
     np.testing.assert_allclose(
@@ -64,7 +64,7 @@ def test_sums_of_parts_add_up_to_those_of_the_whole():
     features, values = basis.features(stretch), with_squares(quantities, basis)
     whole = FoldSums.of(features, values, stretch.folds, 4)
     parts = [
-        FoldSums.of(features[:, rows], values[:, rows], stretch.folds[rows], 4)
+        FoldSums.of(features[rows], values[rows], stretch.folds[rows], 4)
         for rows in (slice(0, 150), slice(150, 400))
     ]
     total = parts[0] + parts[1]
@@ -101,6 +101,6 @@ def test_noise_is_not_tested_by_coefficients_that_are_noise():
     explained, tested = variates.explained(stretch)
     noise = variates.unexplained[2, 0] > 0.75
     assert noise
-    own = variates.basis.features(stretch)[2, :, 0]
+    own = variates.basis.features(stretch)[:, 2, 0]
     np.testing.assert_array_equal(np.abs(tested[0, :, 2]), np.abs(own))
     np.testing.assert_array_equal(tested[0, :, 0], explained[0, :, 0])

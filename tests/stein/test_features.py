@@ -33,8 +33,8 @@ def test_features_have_mean_zero(basis, tilt):
     frame = Frame(np.array([0.3, -0.2]), np.array([0.8, 1.7]), tilt)
     folds = np.zeros(len(points), dtype=int)
     features = basis.features(frame.stretch(points, scores, log_densities, folds))
-    means = np.einsum("n,gnk->gk", weights, features)
-    spread = np.sqrt(np.einsum("n,gnk->gk", weights, features**2))
+    means = np.einsum("n,ngk->gk", weights, features)
+    spread = np.sqrt(np.einsum("n,ngk->gk", weights, features**2))
     np.testing.assert_allclose(means / spread, 0, atol=1e-9)
     assert features.shape[2] == (
         basis.size(2) if isinstance(basis, Polynomials) else means.shape[1]
@@ -49,7 +49,7 @@ def test_own_features_of_a_normal_density_are_the_coordinate_and_its_square():
     stretch = Frame(np.zeros(2), np.ones(2)).stretch(points, scores, None, np.zeros(50, dtype=int))
     features = OwnFeatures(-covariance[None], np.array([[0], [1]])).features(stretch)
     for j in range(2):
-        np.testing.assert_allclose(features[j, :, 0], points[:, j], atol=1e-12)
+        np.testing.assert_allclose(features[:, j, 0], points[:, j], atol=1e-12)
         np.testing.assert_allclose(
-            features[j, :, 1], points[:, j] ** 2 - covariance[j, j], atol=1e-12
+            features[:, j, 1], points[:, j] ** 2 - covariance[j, j], atol=1e-12
         )
