@@ -205,7 +205,7 @@ def correct_means(
             )
         return sums
 
-    n_effective = n / _typical_time(draws, some) * (1 - 1 / units.n_folds)
+    n_effective = n / _typical_time(draws) * (1 - 1 / units.n_folds)
     variates = fit_control_variates(add_up, coordinates, dim, units.n_folds, n_effective, orders)
     length = max(1, min(n * p * _SERIES // _SERIES_NUMBERS + 1, draws.n_draws // _SERIES_DRAWS))
     with progress_bar("Correcting means", n, effort.progressbar) as bar:
@@ -241,14 +241,13 @@ def _units(draws: ScoredDraws, some: Part) -> _Units:
     )
 
 
-def _typical_time(draws: ScoredDraws, some: Part) -> float:
-    """Return the average autocorrelation time of coordinates, as far as some draws tell."""
-    dim = some.points.shape[1]
-    chosen = some.points[:, np.unique(np.linspace(0, dim - 1, _COORDINATES).astype(int))]
-    chains = chosen.reshape(-1, draws.n_chains, chosen.shape[1]).swapaxes(0, 1)
+def _typical_time(draws: ScoredDraws) -> float:
+    """Return the average autocorrelation time of coordinates, as far as consecutive draws tell."""
     if draws.independent:
         return 1.0
-    return max(1.0, float(autocorrelation_times(chains).mean()) * draws.n_draws / chains.shape[1])
+    chains = draws.consecutive()
+    chosen = np.unique(np.linspace(0, chains.shape[2] - 1, _COORDINATES).astype(int))
+    return max(1.0, float(autocorrelation_times(chains[:, :, chosen]).mean()))
 
 
 def _from_series(

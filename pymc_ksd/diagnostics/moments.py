@@ -22,7 +22,13 @@ from pymc_ksd.diagnostics.status import status_of_moments
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import check_alpha, positive_number
-from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
+from pymc_ksd.samples.containers import (
+    as_only_variable,
+    check_draws,
+    draws_group,
+    thinned,
+    with_numbers,
+)
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
@@ -188,6 +194,7 @@ def read_scored(
     """Read draws and score them, or make ready to do so a stretch at a time."""
     check_draws(data, "data")
     target = continuous_target(model, compile_kwargs)
+    data = as_only_variable(data, target.variables)
     posterior = draws_group(data)
     if posterior is not None and is_large(target, data):
         step = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // _SOME_DRAWS)
@@ -227,10 +234,7 @@ def continuous_target(
 
 def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) -> Quantities:
     """Return the elements of the variables that are shown: free ones, or those that are named."""
-    target, posterior = draws.target, draws.posterior
-    if len(target.variables) == 1 and target.names[0] not in posterior:
-        posterior = posterior.assign(draws.sample.posterior)
-    known = with_numbers(posterior)
+    target, known = draws.target, with_numbers(draws.posterior)
     names = [var_names] if isinstance(var_names, str) else var_names
     if names is None:
         names = [name for name in target.names if name in known]

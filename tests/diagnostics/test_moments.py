@@ -295,6 +295,66 @@ def test_functions_of_streamed_draws_may_take_any_variable(normal, monkeypatch):
     assert of(held, "rare", "mean") > 0
 
 
+@pytest.fixture
+def streamed(monkeypatch):
+    """Few draws are too many to hold, and read in short stretches."""
+    pytest.importorskip("dask")
+    monkeypatch.setattr("pymc_ksd.samples.stream._LARGE_NUMBERS", 1_000)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 20_000)
+
+
+@pytest.mark.parametrize(("correlation", "gains"), [(0.0, True), (0.9, False)])
+def test_effective_number_of_streamed_draws_is_that_of_all(streamed, correlation, gains):
+    """Products of 20 coordinates, 230 features, take more draws than stand for all of them."""
+    score = Score.from_callable(lambda x: -x, dim=20)
+    values = np.random.default_rng(20).normal(size=(4, 3_000, 20))
+    for draw in range(1, 3_000):
+        values[:, draw] *= np.sqrt(1 - correlation**2)
+        values[:, draw] += correlation * values[:, draw - 1]
+    result = ksd_expectation(
+        score,
+        draws_of(x=values).chunk(draw=500),
+        lambda posterior: posterior["x"][..., 0] * posterior["x"][..., 1],
+    )
+    error = of(result, "expectation", "stein_mcse")
+    assert (error < 0.1 * of(result, "expectation", "mcse_mean")) == gains
+
+
+def test_streamed_array_may_have_any_name(normal, streamed):
+    with pm.Model() as model:
+        pm.Normal("mu", 2.0, 3.0)
+    array = exact(np.random.default_rng(21), 500)["mu"]
+    for name in ("mu", "other", None):
+        result = ksd_moments(model, array.rename(name).chunk(draw=100))
+        assert of(result, "mu", "mean") == pytest.approx(float(array.mean()))
+        found = ksd_expectation(model, array.rename(name), lambda posterior: posterior["mu"])
+        assert of(found, "expectation", "mean") == pytest.approx(float(array.mean()))
+    with pytest.raises(ValueError, match=r"lacks the variable\(s\) mu, tau .* it has other"):
+        ksd_moments(normal, array.rename("other").chunk(draw=100))
+
+
+@pytest.mark.parametrize("draw", [650, 651], ids=["among few", "among all"])
+def test_streamed_points_without_score_are_numbered_among_all(streamed, monkeypatch, draw):
+    monkeypatch.setattr("pymc_ksd.diagnostics.scored_draws._SOME", 140)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 300)
+    score = Score.from_callable(lambda x: np.where(x > 9, np.nan, -x), 1)
+    values = np.random.default_rng(22).normal(size=(2, 700))
+    values[1, draw] = 10.0
+    row = 2 * draw + 1
+    with pytest.raises(ValueError, match=rf"1 of 1400 points have no .* \(rows {row}\)"):
+        ksd_moments(score, draws_of(x=values).chunk(draw=100))
+
+
+def test_streamed_draws_outside_the_support_are_named_by_their_own_place(
+    normal, streamed, monkeypatch
+):
+    monkeypatch.setattr("pymc_ksd.diagnostics.moments._SOME_DRAWS", 200)
+    draws = exact(np.random.default_rng(23), 500)
+    draws["tau"].values[1, 330] = -1.0
+    with pytest.raises(ValueError, match="outside the support of 'tau', first in chain 1, draw 330"):
+        ksd_moments(normal, draws.chunk(draw=100))
+
+
 def test_results_survive_a_file(normal, tmp_path):
     result = pm.ksd_moments(normal, exact(np.random.default_rng(13)), margin=0.5)
     result.to_netcdf(tmp_path / "moments.nc", engine="h5netcdf")
