@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_ksd.diagnostics.quantities import Quantities
+from pymc_ksd.diagnostics.results import Uncorrected
 from pymc_ksd.diagnostics.scored_draws import Part, ScoredDraws
 from pymc_ksd.engine.cluster import checked_client
 from pymc_ksd.engine.parts import add_parts, map_parts
@@ -62,14 +63,17 @@ class CorrectedMeans:
         By what means and variances are off, in units of the draws' spread and variance.
     chain_length : float
         The length of a chain in autocorrelation times.
-    sd_error : ndarray
-        Standard error of the corrected variance, as a part of the draws' variance.
+    mean_bias_error, variance_bias_error : ndarray
+        Standard errors of what means and variances are off by, in units of the draws' spread and
+        variance: chance in the draws, and in what features do not explain.
     unexplained : ndarray of shape (p, 2)
         The part of the variance of quantities and of their squares that features do not explain.
     few_decide : ndarray of bool
         Where so few draws hold most of a correction that errors of all others could not be seen.
     too_far : ndarray of bool
         Where the correction would reach so far that it is left out.
+    uncorrected : ndarray of int
+        Why there is no corrected mean or standard deviation, see :class:`Uncorrected`.
     order : int
         Order of the features.
     is_tilted : bool
@@ -85,16 +89,33 @@ class CorrectedMeans:
     of_mean: ZeroMeans
     of_sd: ZeroMeans
     chain_length: float
-    sd_error: np.ndarray
+    mean_bias_error: np.ndarray
+    variance_bias_error: np.ndarray
     unexplained: np.ndarray
     few_decide: np.ndarray
     too_far: np.ndarray
+    uncorrected: np.ndarray
     order: int
     is_tilted: bool
 
     def is_explained(self, least: float) -> np.ndarray:
         """Whether features explain at least this part of a quantity and of its square."""
         return np.asarray((self.unexplained <= 1 - least).all(axis=1))
+
+    def biases(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what means and standard deviations are off by, and standard errors of that.
+
+        Both have the shape (2, p): means in posterior standard deviations, or in those of the draws
+        where the posterior's are unknown, and standard deviations as fractions of the posterior's.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self.sd / self.stein_sd
+            unit = np.where(np.isfinite(self.stein_sd), self.stein_sd, self.sd)
+            bias = np.stack([(self.mean - self.stein_mean) / unit, ratio - 1])
+            # Half of what the draws' variance is off by, as a fraction of it, is the deviation's.
+            of_sd = self.variance_bias_error / 2 * ratio**3
+            error = np.stack([self.mean_bias_error * self.sd / unit, of_sd])
+        return bias, np.where(np.isfinite(bias), error, np.nan)
 
 
 @dataclass(frozen=True)
@@ -277,13 +298,27 @@ def _from_series(
     of_variance = tested[1] + 2 * about * explained
     of_sd = zero_means(of_variance, totals[5] + about**2, times(of_variance))
     variance = totals[1] - square_bias - (totals[0] - bias) ** 2
-    error, left = errors(own), errors(own - explained)
+    error, left, left_of_squares = map(errors, (own, own - explained, squares - explained_squares))
     few = np.array([_few_decide(column) for column in explained.reshape(-1, len(varies)).T])
     too_far = varies & (np.abs(bias) > _FARTHEST * np.minimum(1.0, _reach(explained, n)))
-    good = varies & ~few & ~too_far & _agree(series, times)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = variance / variance_of_draws
-    sd_good = good & (ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)
+        of_squares = left_of_squares / np.sqrt(variates.unexplained[:, 1])
+    reasons = {
+        Uncorrected.NOT_FINITE: ~np.isfinite(variance_of_draws),
+        Uncorrected.CONSTANT: ~varies,
+        Uncorrected.FEW_DECIDE: few,
+        Uncorrected.TOO_FAR: too_far,
+        Uncorrected.DISAGREE: ~_agree(series, times),
+        Uncorrected.SD_TOO_FAR: ~((ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)),
+    }
+    uncorrected = np.select(list(reasons.values()), list(reasons), Uncorrected.NO)
+    sd_good = uncorrected == Uncorrected.NO
+    good = sd_good | (uncorrected == Uncorrected.SD_TOO_FAR)
+    # What is noise is tested by other functions, whose errors are none of the correction.
+    noise = variates.is_noise.T
+    mean_bias_error = np.where(noise[0], error, np.hypot(of_mean.error, left))
+    variance_bias_error = np.where(noise[1], of_squares, np.hypot(of_sd.error, left_of_squares))
     unit, unbiased = np.where(varies, units.spread, 0.0), np.sqrt(n / (n - 1))
     known = np.where(np.isfinite(variance_of_draws), 1.0, np.nan)
     return CorrectedMeans(
@@ -296,10 +331,12 @@ def _from_series(
         of_mean=of_mean,
         of_sd=of_sd,
         chain_length=_chain_length(series.means.shape[2], of_mean.time[varies]),
-        sd_error=errors(squares - explained_squares),
+        mean_bias_error=mean_bias_error,
+        variance_bias_error=variance_bias_error,
         unexplained=variates.unexplained,
         few_decide=few & varies,
         too_far=too_far,
+        uncorrected=uncorrected,
         order=variates.basis.order,
         is_tilted=units.frame.tilt is not None,
     )

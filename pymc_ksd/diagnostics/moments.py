@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -236,8 +236,10 @@ def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) ->
     """Return the elements of the variables that are shown: free ones, or those that are named."""
     target, known = draws.target, with_numbers(draws.posterior)
     names = [var_names] if isinstance(var_names, str) else var_names
+    not_stored: list[str] = []
     if names is None:
         names = [name for name in target.names if name in known]
+        not_stored = [name for name in target.names if name not in known]
         if not names:
             raise ValueError(
                 f"`data` has none of the free variables {', '.join(target.names)} in its "
@@ -249,7 +251,8 @@ def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) ->
             f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
-    return Quantities.of_variables(target, known, names)
+    quantities = Quantities.of_variables(target, known, names)
+    return replace(quantities, not_stored=tuple(not_stored))
 
 
 def moments_of(
@@ -287,7 +290,9 @@ def moments_of(
     if margin is not None:
         settings["margin"] = margin
         status, reason = certificate(corrected, status, doubt, alpha, margin, n)
-    settings |= {"status": status, "reason": reason}
+    settings |= {"status": status, "reason": reason, "mismatch": sample.mismatch}
+    if quantities.not_stored:
+        settings["not_shown"] = "\n".join(quantities.not_stored)
     result.attrs = attributes({"result": "ksd_moments", **settings})
     result.attrs = {"conclusion": conclusion(result), **result.attrs}
     return result
@@ -295,10 +300,7 @@ def moments_of(
 
 def _columns(corrected: CorrectedMeans) -> dict[str, np.ndarray]:
     """Return the diagnostics of every quantity."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = np.where(np.isfinite(corrected.stein_sd), corrected.stein_sd, corrected.sd)
-        bias_mean = (corrected.mean - corrected.stein_mean) / unit
-        bias_sd = corrected.sd / corrected.stein_sd - 1
+    bias, bias_error = corrected.biases()
     tests = np.stack([corrected.of_mean.p_value, corrected.of_sd.p_value])
     varies = corrected.sd > 0
     adjusted = np.full(tests.shape, np.nan)
@@ -310,10 +312,13 @@ def _columns(corrected: CorrectedMeans) -> dict[str, np.ndarray]:
         "stein_mean": corrected.stein_mean,
         "stein_sd": corrected.stein_sd,
         "stein_mcse": corrected.stein_error,
-        "bias_mean": bias_mean,
-        "bias_sd": bias_sd,
+        "bias_mean": bias[0],
+        "bias_sd": bias[1],
+        "mcse_bias_mean": bias_error[0],
+        "mcse_bias_sd": bias_error[1],
         "z_mean": np.where(varies, corrected.of_mean.z, np.nan),
         "z_sd": np.where(varies, corrected.of_sd.z, np.nan),
         "p_mean": adjusted[0],
         "p_sd": adjusted[1],
+        "uncorrected": corrected.uncorrected,
     }

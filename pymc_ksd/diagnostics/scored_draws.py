@@ -183,9 +183,7 @@ class StreamedDraws:
                 yield part.rows(start, start + step, self.n_chains)
             del points, posterior, part
 
-    def _scored(
-        self, points: np.ndarray, posterior: Any, *, first: int = 0, step: int = 1
-    ) -> Part:
+    def _scored(self, points: np.ndarray, posterior: Any, *, first: int = 0, step: int = 1) -> Part:
         """Score one draw of so many of every chain, from the first of them on."""
         values = self.target.values(points)
         operator = OPERATORS[self.target.operator]

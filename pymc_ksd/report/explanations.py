@@ -9,6 +9,8 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.results import (
     RESERVED,
+    WHY_UNCORRECTED,
+    Uncorrected,
     by_variable,
     conclusion,
     elements,
@@ -166,7 +168,7 @@ def low_share(count: int) -> float:
 def next_step(result: xr.Dataset) -> str:
     """Return what to do after a test or check that cannot tell."""
     target = "posterior" if result.attrs.get("sample") == "draws" else result.attrs.get("target")
-    if "belong together" in result.attrs.get("reason", ""):
+    if result.attrs.get("mismatch"):
         target = "together"
     elif not np.isfinite(result.get("critical_value", 0.0)):
         target = "replicates"  # with too few, no value of the statistic is critical
@@ -335,8 +337,9 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
 
 def _of_moments(moments: xr.Dataset) -> Explanation:
     status, numbers = status_of(moments), tuple(_moment_numbers(moments))
+    not_shown = tuple(_not_shown(moments))
     if status == "cannot tell":
-        finding = Finding("cannot tell", conclusion(moments), (next_step(moments),))
+        finding = Finding("cannot tell", conclusion(moments), (next_step(moments), *not_shown))
         return Explanation((finding,), numbers)
     if status == "rejected":
         # The worst is named in the headline.
@@ -346,8 +349,9 @@ def _of_moments(moments: xr.Dataset) -> Explanation:
         known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
         corrected = (_CORRECTED,) if known else ()
         advice = (*others[:_LISTED], *shown, *may_be_chance(moments), *corrected, _MEND_MOMENTS)
+        advice = (*advice, *not_shown)
         return Explanation((Finding("rejected", conclusion(moments), advice),), numbers)
-    advice = (*_corrections(moments), _BLIND_MOMENTS)
+    advice = (*_corrections(moments), *not_shown, _BLIND_MOMENTS)
     if status == "certified":
         return Explanation((Finding("certified", conclusion(moments), advice),), numbers)
     return Explanation((Finding("passed", conclusion(moments), (*advice, _NO_PROOF)),), numbers)
@@ -360,10 +364,27 @@ def _corrections(moments: xr.Dataset) -> Iterator[str]:
         size = float(f"{int(moments.attrs['n']) * min(gain, _MOST_GAIN):.2g}")
         than = "more than " if gain > _MOST_GAIN else ""
         yield f"The corrected means (stein_mean) are as exact as those of {than}{size:,.0f} draws."
-    labels, table = parameter_table(moments, ["sd", "stein_mean"])
-    missing = int(np.count_nonzero((table[:, 0] > 0) & np.isnan(table[:, 1])))
-    if missing:
-        yield f"The means of {missing:,} of {len(labels):,} parameters cannot be corrected."
+    labels, table = parameter_table(moments, ["sd", "stein_mean", "uncorrected"])
+    missing = table[(table[:, 0] > 0) & np.isnan(table[:, 1])]
+    if len(missing):
+        codes, counts = np.unique(missing[:, 2].astype(int), return_counts=True)
+        reasons = [
+            f"{WHY_UNCORRECTED[Uncorrected(code)]} ({count:,})"
+            for code, count in zip(codes, counts, strict=True)
+        ]
+        yield (
+            f"The means of {len(missing):,} of {len(labels):,} parameters cannot be corrected: "
+            f"{listed(reasons)}."
+        )
+
+
+def _not_shown(moments: xr.Dataset) -> Iterator[str]:
+    """Name the free variables that could not be shown."""
+    names = str(moments.attrs.get("not_shown", "")).splitlines()
+    if names:
+        more = len(names) - _LISTED
+        shown = [*names[:_LISTED], f"{more:,} more"] if more > 0 else names
+        yield f"Not shown, because the draws do not contain them: {listed(shown)}."
 
 
 def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:

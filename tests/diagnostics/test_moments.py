@@ -8,6 +8,7 @@ import xarray as xr
 from scipy import special, stats
 
 from pymc_ksd import Score, ksd_expectation, ksd_moments
+from pymc_ksd.diagnostics.results import Uncorrected
 
 
 def draws_of(**values):
@@ -217,6 +218,55 @@ def test_certificates(normal):
     assert ksd_moments(normal, slightly, margin=0.1).attrs["status"] == "certified"
 
 
+def test_draws_that_would_decide_take_the_test_that_decides():
+    """All must be proven inside, each by itself; one outside, adjusted for their number."""
+    score = Score.from_callable(lambda x: -x, dim=2, names=["a", "b"])
+    rng = np.random.default_rng(24)
+    for shift, tail in ((0.0, 0.05), (0.35, 0.05 / 8)):
+        values = rng.normal([shift, 0.0], 1, size=(4, 40, 2))
+        draws = draws_of(a=values[..., 0], b=values[..., 1])
+        result = ksd_moments(score, draws, margin=0.25)
+        assert result.attrs["status"] == "cannot tell"
+        names = ("mean", "sd")
+        bias, error = (
+            np.array([[of(result, x, f"{kind}_{name}") for name in names] for x in "ab"])
+            for kind in ("bias", "mcse_bias")
+        )
+        times = (stats.norm.isf(tail) * error / (np.abs(bias) - 0.25)) ** 2
+        outside = np.abs(bias) > 0.25
+        assert outside.any() == (shift > 0)
+        needed = 160 * (times[outside].min() if shift else times.max())
+        assert f"about {needed:,.0f} draws would" in result.attrs["reason"]
+
+
+def test_every_missing_correction_has_its_reason(normal):
+    draws = exact(np.random.default_rng(25))
+    draws["fixed"] = xr.full_like(draws["mu"], 3.0)
+    draws["hole"] = draws["mu"].where(draws["mu"] < 5)
+    result = ksd_moments(normal, draws, var_names=["mu", "fixed", "hole"])
+    why = {name: int(of(result, name, "uncorrected")) for name in ("mu", "fixed", "hole")}
+    expected = [Uncorrected.NO, Uncorrected.CONSTANT, Uncorrected.NOT_FINITE]
+    assert list(why.values()) == expected
+    draws["mu"] = draws["mu"] + 9
+    assert of(ksd_moments(normal, draws), "mu", "uncorrected") == Uncorrected.TOO_FAR
+    # Chains in two modes, each of which is right where it is.
+    score = Score.from_callable(lambda x: -x + 5 * np.tanh(5 * x), 1)
+    rng = np.random.default_rng(26)
+    modes = rng.normal([[-5.0], [5.0]], 1, size=(2, 500))
+    apart = ksd_moments(score, draws_of(x=modes))
+    assert of(apart, "x", "uncorrected") == Uncorrected.DISAGREE
+    # One draw with an enormous score.
+    values = rng.normal(size=(4, 250))
+    values[0, 7] = 4.0
+    steep = Score.from_callable(lambda x: np.where(x >= 3.99, -1e4, -x), 1)
+    few = ksd_moments(steep, draws_of(x=values))
+    assert of(few, "x", "uncorrected") == Uncorrected.FEW_DECIDE
+    narrow = Score.from_callable(lambda x: -x, 1)
+    thin = ksd_moments(narrow, draws_of(x=0.3 * rng.normal(size=(4, 500))))
+    assert np.isfinite(of(thin, "x", "stein_mean"))
+    assert of(thin, "x", "uncorrected") == Uncorrected.SD_TOO_FAR
+
+
 def test_chains_that_disagree_stand_still_or_are_short_cannot_tell():
     score = Score.from_callable(lambda x: -x, dim=2)
     rng = np.random.default_rng(9)
@@ -351,7 +401,9 @@ def test_streamed_draws_outside_the_support_are_named_by_their_own_place(
     monkeypatch.setattr("pymc_ksd.diagnostics.moments._SOME_DRAWS", 200)
     draws = exact(np.random.default_rng(23), 500)
     draws["tau"].values[1, 330] = -1.0
-    with pytest.raises(ValueError, match="outside the support of 'tau', first in chain 1, draw 330"):
+    with pytest.raises(
+        ValueError, match="outside the support of 'tau', first in chain 1, draw 330"
+    ):
         ksd_moments(normal, draws.chunk(draw=100))
 
 

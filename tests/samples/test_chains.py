@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from pymc_ksd.samples.chains import autocorrelation_times, rhats
+from pymc_ksd.samples.chains import autocorrelation_times, largest_rhat_of, rhats
 
 
 @pytest.mark.parametrize("shape", [(4, 250), (1, 1000), (3, 101), (2, 50), (3, 7), (2, 4)], ids=str)
@@ -40,3 +40,15 @@ def test_many_series_are_taken_a_few_at_a_time(monkeypatch):
     whole = autocorrelation_times(chains)
     monkeypatch.setattr("pymc_ksd.samples.chains._NUMBERS_TOGETHER", 450)
     np.testing.assert_allclose(autocorrelation_times(chains), whole, rtol=1e-12)
+
+
+def test_quarters_of_a_single_chain_are_compared():
+    """Its halves may agree with each other where their own halves do not."""
+    rng = np.random.default_rng(3)
+    chain = rng.normal(size=(1, 400, 1)) + np.repeat([0.0, 3.0, 0.0, 3.0], 100)[:, None]
+    assert rhats(chain).item() < 1.01
+    assert largest_rhat_of(chain) > 1.5
+    expected = rhats(chain.reshape(2, 200, 1)).item()
+    assert largest_rhat_of(chain) == expected
+    assert np.isnan(largest_rhat_of(chain[:, :7]))
+    assert np.isfinite(largest_rhat_of(chain[:, :8]))
