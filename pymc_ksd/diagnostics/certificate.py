@@ -44,7 +44,7 @@ def certificate(
     bias, error = (np.where(known, one, np.nan)[:, varies] for one in corrected.biases())
     unknown = ~(np.isfinite(bias) & np.isfinite(error))
     if not bias.size or not np.isfinite(corrected.sd).all():
-        return "cannot tell", "Quantities that are shown do not vary, or are not finite."
+        return "cannot tell", "Some of what is shown is constant or not finite."
     inside, outside = ndtri(1 - alpha), ndtri(1 - alpha / (2 * bias.size))
     if (np.abs(bias) - outside * error > margin).any():
         return "rejected", ""
@@ -53,7 +53,7 @@ def certificate(
     if unknown.any():
         return "cannot tell", (
             f"{np.count_nonzero(unknown.any(axis=0))} of {bias.shape[1]} quantities cannot be "
-            "corrected well enough to say how far off they are."
+            "corrected well enough to tell how far off they are."
         )
     if (np.abs(bias) + inside * error <= margin).all():
         return "certified", ""

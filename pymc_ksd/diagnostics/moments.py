@@ -54,10 +54,10 @@ def ksd_moments(
 ) -> xr.Dataset:
     r"""Say which means and standard deviations of draws are off, by how much, and correct them.
 
-    The score of the posterior gives functions whose mean is known to be zero. Where draws come from
-    the posterior, their means are zero up to chance; where they do not, they tell what every
-    parameter's mean and standard deviation is off by, and what they should be. The cost grows in
-    proportion to the number of draws.
+    The score of the posterior gives functions whose posterior mean is known to be zero. If the
+    draws come from the posterior, the averages of these functions are zero up to chance. If not,
+    they show by how much the mean and the standard deviation of every parameter are off, and what
+    they should be. The cost is proportional to the number of draws.
 
     Parameters
     ----------
@@ -66,17 +66,17 @@ def ksd_moments(
     data : DataTree, InferenceData or Dataset
         A sampler's draws of all free variables.
     var_names : str or sequence of str, optional
-        Variables to show: by default the free variables, on request any variable of the draws,
-        such as Deterministics. P-values are adjusted for the number of elements shown.
+        Variables to show: by default the free variables; any other variable of the draws, such as
+        Deterministics, may be named. P-values are adjusted for the number of elements shown.
     order : {"auto", 1, 2}, default "auto"
-        Order of the features: scores, or also products of scores and coordinates. The default
-        takes what explains draws best that it was not fitted to.
+        Order of the features: scores only, or also products of scores and coordinates. By default,
+        whichever better explains draws that were not used for fitting.
     alpha : float, default 0.05
         Level of the test and of a certificate.
     margin : float, optional
-        Certify that every mean is within so many posterior standard deviations, and every standard
-        deviation within this part, of the posterior's. A test that rejects nothing does not show
-        that; a certificate does.
+        Certify that every mean is within this many posterior standard deviations of the
+        posterior's, and every standard deviation within this fraction (0.1 is 10 %). A test that
+        does not reject cannot show that; a certificate does.
     progressbar : bool, default True
         Show a progress bar when scoring takes long.
     compile_kwargs : mapping, optional
@@ -90,27 +90,36 @@ def ksd_moments(
         For each variable, under its own name and dims and with the dim ``diagnostic``:
 
         - ``mean``, ``sd`` and ``mcse_mean`` of the draws, as ArviZ computes them,
-        - ``stein_mean``, ``stein_sd`` and ``stein_mcse``: the same corrected, with the standard
-          error of the corrected mean; NaN where the correction cannot be relied on,
-        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too large,
-        - ``bias_sd``: by what part their standard deviation is too large,
-        - ``z_mean`` and ``z_sd``: both in standard errors,
-        - ``p_mean`` and ``p_sd``: their p-values, adjusted for all that is shown,
+        - ``stein_mean``, ``stein_sd`` and ``stein_mcse``: the corrected mean and standard deviation
+          and the standard error of the corrected mean; NaN where the correction cannot be relied
+          on,
+        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too high,
+        - ``bias_sd``: by what fraction their standard deviation is too large,
+        - ``mcse_bias_mean`` and ``mcse_bias_sd``: standard errors of the two biases,
+        - ``z_mean`` and ``z_sd``: z-scores of the mean and of the standard deviation,
+        - ``p_mean`` and ``p_sd``: their p-values, adjusted for everything that is shown,
+        - ``uncorrected``: 0, or why there is no corrected value: it is not finite in every draw
+          (1), the same in every draw (2), a few draws decide the correction (3), the draws are too
+          far off (4), parts of them disagree about the correction (5), or only the standard
+          deviation is too far off (6),
 
-        and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``, the median
-        of how many times more draws would give means as good as the corrected ones. The attributes
-        hold ``status``, with ``reason`` where it is "cannot tell", and settings.
+        and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``: how many
+        times as many draws it would take for plain means to be as precise as the corrected ones
+        (the median over everything that is shown). The attributes hold ``status``, with ``reason``
+        if it is "cannot tell", ``not_shown``, free variables that the draws do not contain, one per
+        line, ``mismatch``, why draws and model do not belong together if they do not, and the
+        settings.
 
     Notes
     -----
     With features :math:`g` of mean zero and a quantity :math:`f \approx \alpha + \beta \cdot g`,
     the mean of :math:`f - \beta \cdot g` is a corrected mean, and :math:`\beta \cdot \bar g` is
-    what the draws' own mean is off by [1]_ [2]_. Coefficients of each part of the draws come from
-    the other parts. Corrections are left out where a few draws hold most of them, where they reach
-    further than one standard deviation, or where parts of the draws contradict each other.
+    the error of the draws' own mean [1]_ [2]_. The coefficients for each part of the draws are
+    fitted to the other parts. A correction is left out if a few draws decide it, if it exceeds one
+    standard deviation, or if parts of the draws disagree about it.
 
-    A single missed mode, and errors that move neither a mean nor a variance, stay invisible:
-    :func:`ksd_test` compares whole distributions.
+    A mode that no chain has visited, and errors that change neither a mean nor a variance, remain
+    invisible; :func:`ksd_test` compares whole distributions.
 
     References
     ----------
@@ -221,13 +230,13 @@ def continuous_target(
     target = target_of(model, None, None, compile_kwargs)
     if target.operator != "langevin":
         raise ValueError(
-            f"The variable(s) {', '.join(target.names)} are discrete and have no score, from which "
-            "moments are corrected."
+            f"The variable(s) {', '.join(target.names)} are discrete and have no score, which the "
+            "correction of moments needs."
         )
     if target.circular:
         raise ValueError(
             f"The variable(s) {', '.join(target.circular)} live on a circle, where means and "
-            "standard deviations depend on where it is cut open: they cannot be corrected."
+            "standard deviations depend on where it is cut: they cannot be corrected."
         )
     return target
 
@@ -243,12 +252,12 @@ def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) ->
         if not names:
             raise ValueError(
                 f"`data` has none of the free variables {', '.join(target.names)} in its "
-                "posterior: give `var_names` of others."
+                "posterior: name other variables in `var_names`."
             )
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise ValueError(
-            f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
+            f"`var_names` must name numeric variables of `data` ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
     quantities = Quantities.of_variables(target, known, names)

@@ -52,8 +52,7 @@ class Uncorrected(IntEnum):
     SD_TOO_FAR = 6
 
 
-#: The same in words.
-WHY_UNCORRECTED = {
+_WHY_UNCORRECTED = {
     Uncorrected.NOT_FINITE: "not finite in every draw",
     Uncorrected.CONSTANT: "the same in every draw",
     Uncorrected.FEW_DECIDE: "a few draws decide the correction",
@@ -61,6 +60,11 @@ WHY_UNCORRECTED = {
     Uncorrected.DISAGREE: "parts of the draws disagree about the correction",
     Uncorrected.SD_TOO_FAR: "sd too far off to be corrected",
 }
+
+
+def why_uncorrected(code: float) -> str:
+    """Say why there is no corrected value, or nothing where there is one."""
+    return _WHY_UNCORRECTED.get(Uncorrected(int(code)), "")
 
 
 def contribution_name(variable: str) -> str:
@@ -362,7 +366,7 @@ class Biases:
     def amount(self, row: int) -> str:
         """Say by how much a mean, a standard deviation or both are off, or why that is unknown."""
         (mean, sd), proven, parts = self.sizes[row], self.proven[row], []
-        why = WHY_UNCORRECTED.get(Uncorrected(self.uncorrected[row]), "no correction")
+        why = why_uncorrected(self.uncorrected[row])
         if np.isnan(self.sizes[row])[proven].all():
             too_far = self.uncorrected[row] in (Uncorrected.TOO_FAR, Uncorrected.SD_TOO_FAR)
             return why if too_far else f"off, but {why}"

@@ -9,8 +9,6 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.results import (
     RESERVED,
-    WHY_UNCORRECTED,
-    Uncorrected,
     by_variable,
     conclusion,
     elements,
@@ -20,6 +18,7 @@ from pymc_ksd.diagnostics.results import (
     parameter_table,
     shown_p_value,
     status_of,
+    why_uncorrected,
     worth,
     wrong_moments,
 )
@@ -82,18 +81,18 @@ _FEW_DECIDE = (
     "the usual cure.",
 )
 #: What to do about means and standard deviations that are off, and what their test does not see.
-_CORRECTED = "stein_mean and stein_sd have the corrected values, which make good small errors."
+_CORRECTED = "stein_mean and stein_sd are the corrected values: use them if the errors are small."
 _MEND_MOMENTS = (
-    "Where errors are large, mend the sampling: longer chains, another parametrization, NUTS in "
-    "the place of an approximation."
+    "If the errors are large, improve the sampling: longer chains, another parametrization, or "
+    "NUTS in place of an approximation."
 )
 _BLIND_MOMENTS = (
-    "An error that moves neither a mean nor a standard deviation does not show here: ksd_test "
+    "Errors that change neither a mean nor a standard deviation do not show here: ksd_test "
     "compares whole distributions."
 )
 _NO_PROOF = (
-    "That none was found does not prove that all are right: margin=0.1 asks for a certificate that "
-    "they are within 0.1 sd."
+    "Finding no error does not prove that there is none: margin=0.1 asks for a certificate that "
+    "every mean is within 0.1 sd and every sd within 10 %."
 )
 #: What to do about a misfit, by the comparison that shows it most.
 _MISFITS = {
@@ -362,14 +361,14 @@ def _corrections(moments: xr.Dataset) -> Iterator[str]:
     gain = float(moments["gain"])
     if gain > _GAIN:
         size = float(f"{int(moments.attrs['n']) * min(gain, _MOST_GAIN):.2g}")
-        than = "more than " if gain > _MOST_GAIN else ""
-        yield f"The corrected means (stein_mean) are as exact as those of {than}{size:,.0f} draws."
+        shown = f"{'more than ' if gain > _MOST_GAIN else ''}{size:,.0f} draws"
+        yield f"The corrected means (stein_mean) are as precise as those of {shown}."
     labels, table = parameter_table(moments, ["sd", "stein_mean", "uncorrected"])
     missing = table[(table[:, 0] > 0) & np.isnan(table[:, 1])]
     if len(missing):
         codes, counts = np.unique(missing[:, 2].astype(int), return_counts=True)
         reasons = [
-            f"{WHY_UNCORRECTED[Uncorrected(code)]} ({count:,})"
+            f"{why_uncorrected(code)} ({count:,})"
             for code, count in zip(codes, counts, strict=True)
         ]
         yield (
@@ -390,10 +389,10 @@ def _not_shown(moments: xr.Dataset) -> Iterator[str]:
 def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     """Walk the numbers of moments that matter, each with its meaning."""
     labels, _ = parameter_table(moments, ["mean"])
-    family = f"of the least likely mean or sd, adjusted for those of {len(labels):,} parameters"
+    family = f"the smallest of all means and sds, adjusted for {len(labels):,} parameter(s)"
     yield "p-value", shown_p_value(moments).removeprefix("p ").removeprefix("= "), family
     if np.isfinite(moments["gain"]):
-        meaning = "times as many draws have plain means as exact as the corrected ones"
+        meaning = "how many times as many draws plain means need to be as precise as corrected ones"
         gain = float(moments["gain"])
         yield (
             "gain",

@@ -136,7 +136,7 @@ def test_deterministics_on_request_and_functions_of_draws(normal):
     result = ksd_moments(normal, draws, var_names=["double"])
     assert set(result.data_vars) == {"double", "p_value", "gain"}
     assert of(result, "double", "stein_mean") == pytest.approx(5, abs=1e-2)
-    with pytest.raises(ValueError, match=r"`var_names` must name variables of `data`.*got word"):
+    with pytest.raises(ValueError, match=r"must name numeric variables of `data`.*got word"):
         ksd_moments(normal, draws, var_names=["word"])
     square = ksd_expectation(normal, draws, lambda posterior: posterior["mu"] ** 2)
     error = of(square, "expectation", "stein_mcse")

@@ -315,10 +315,10 @@ def test_moments_that_are_right(rng):
     words = explain(moments)
     assert words.status == "passed"
     assert "no mean or standard deviation is off by more than chance" in headline(words)
-    assert "as exact as those of more than 2,000,000,000 draws" in str(words)
+    assert "as precise as those of more than 2,000,000,000 draws" in str(words)
     worth = {gain: str(explain(moments.assign(gain=gain))) for gain in (1.4, 22.4, np.nan)}
     assert ["(stein_mean)" in text for text in worth.values()] == [False, True, False]
-    assert "(stein_mean) are as exact as those of 45,000 draws." in worth[22.4]
+    assert "(stein_mean) are as precise as those of 45,000 draws." in worth[22.4]
     assert "margin=0.1" in str(words)
 
 
