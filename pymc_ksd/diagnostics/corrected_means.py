@@ -63,9 +63,10 @@ class CorrectedMeans:
         By what means and variances are off, in units of the draws' spread and variance.
     chain_length : float
         The length of a chain in autocorrelation times.
-    mean_bias_error, variance_bias_error : ndarray
-        Standard errors of what means and variances are off by, in units of the draws' spread and
-        variance: chance in the draws, and in what features do not explain.
+    mean_bias_error : ndarray
+        Standard error of what means are off by, in units of the draws' spread.
+    variance_errors : ndarray of shape (2, p)
+        Standard errors of the draws' variance and of the corrected one, in units of the first.
     unexplained : ndarray of shape (p, 2)
         The part of the variance of quantities and of their squares that features do not explain.
     few_decide : ndarray of bool
@@ -90,7 +91,7 @@ class CorrectedMeans:
     of_sd: ZeroMeans
     chain_length: float
     mean_bias_error: np.ndarray
-    variance_bias_error: np.ndarray
+    variance_errors: np.ndarray
     unexplained: np.ndarray
     few_decide: np.ndarray
     too_far: np.ndarray
@@ -112,8 +113,9 @@ class CorrectedMeans:
             ratio = self.sd / self.stein_sd
             unit = np.where(np.isfinite(self.stein_sd), self.stein_sd, self.sd)
             bias = np.stack([(self.mean - self.stein_mean) / unit, ratio - 1])
-            # Half of what the draws' variance is off by, as a fraction of it, is the deviation's.
-            of_sd = self.variance_bias_error / 2 * ratio**3
+            # The ratio is the square root of that of two variances, with errors of their own.
+            of_draws, of_corrected = self.variance_errors
+            of_sd = ratio / 2 * np.hypot(of_draws, ratio**2 * of_corrected)
             error = np.stack([self.mean_bias_error * self.sd / unit, of_sd])
         return bias, np.where(np.isfinite(bias), error, np.nan)
 
@@ -318,7 +320,7 @@ def _from_series(
     # What is noise is tested by other functions, whose errors are none of the correction.
     noise = variates.is_noise.T
     mean_bias_error = np.where(noise[0], error, np.hypot(of_mean.error, left))
-    variance_bias_error = np.where(noise[1], of_squares, np.hypot(of_sd.error, left_of_squares))
+    variance_errors = np.where(noise[1], [of_squares, 0 * left], [of_sd.error, left_of_squares])
     unit, unbiased = np.where(varies, units.spread, 0.0), np.sqrt(n / (n - 1))
     known = np.where(np.isfinite(variance_of_draws), 1.0, np.nan)
     return CorrectedMeans(
@@ -332,7 +334,7 @@ def _from_series(
         of_sd=of_sd,
         chain_length=_chain_length(series.means.shape[2], of_mean.time[varies]),
         mean_bias_error=mean_bias_error,
-        variance_bias_error=variance_bias_error,
+        variance_errors=variance_errors,
         unexplained=variates.unexplained,
         few_decide=few & varies,
         too_far=too_far,

@@ -86,6 +86,15 @@ def test_plot_takes_the_standard_errors_of_the_result(rng):
     plt.close(figure)
 
 
+@pytest.mark.parametrize("scale", [0.7, 1.0, 1.4])
+def test_standard_errors_of_biases_are_those_of_normal_draws(scale, rng):
+    """Of the mean sd / sqrt(n), and of the standard deviation sd / sqrt(2 n)."""
+    found = moments(rng, dim=1, shift=0.0, scale=scale, n=1_000)["x[0]"]
+    mean, sd = found.sel(diagnostic=["mcse_bias_mean", "mcse_bias_sd"]).values
+    assert mean == pytest.approx(scale / np.sqrt(4_000), rel=0.1)
+    assert sd == pytest.approx(scale / np.sqrt(8_000), rel=0.1)
+
+
 def test_standard_errors_hold_where_features_explain_next_to_nothing(rng):
     """Then z-scores are those of other functions, and their errors none of the bias."""
     score = Score.from_callable(lambda x: -np.sin(8 * x), 3)
