@@ -53,7 +53,7 @@ def test_sampler_quality_runs_and_finds_what_it_says(monkeypatch, tmp_path):
 def test_moments_page_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys):
     found = run_page("docs/moments.md", monkeypatch, tmp_path)
     assert found["moments"].attrs["status"] == "passed"
-    assert "as exact as those of 1," in capsys.readouterr().out  # more than a million
+    assert "as precise as those of 1," in capsys.readouterr().out  # more than a million
     assert found["certificate"].attrs["status"] == "certified"
     assert set(found["derived"]["diagnostic"].values) >= {"stein_mean", "bias_sd", "p_mean"}
     assert found["table"]["p_value"].min() > 0.05

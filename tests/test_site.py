@@ -53,7 +53,7 @@ def check_better_means_for_free(printed):
     schools = [float(one) for one in re.search(r"schools: gain = \[(.*)\]", printed)[1].split(",")]
     assert min(beetles) > 100
     assert min(schools) > 1.5
-    assert "are as exact as those of" in printed
+    assert "are as precise as those of" in printed
 
 
 def check_does_my_model_fit(printed):

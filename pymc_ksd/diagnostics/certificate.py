@@ -8,6 +8,8 @@ from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
 
 #: The least part of a quantity's variance that features must explain for a certificate.
 _LEAST_EXPLAINED = 1 / 3
+#: More draws than this are not advised.
+_MOST_DRAWS = 1e9
 
 
 def certificate(
@@ -38,57 +40,41 @@ def certificate(
     if status == "rejected" and margin < 1 and corrected.too_far.any():
         return "rejected", ""
     varies = corrected.sd > 0
-    bias, error = (
-        np.stack(pair)[:, varies]
-        for pair in zip(_of_means(corrected), _of_sds(corrected), strict=True)
-    )
+    known = np.isfinite(corrected.stein_sd) & corrected.is_explained(_LEAST_EXPLAINED)
+    bias, error = (np.where(known, one, np.nan)[:, varies] for one in corrected.biases())
     unknown = ~(np.isfinite(bias) & np.isfinite(error))
     if not bias.size or not np.isfinite(corrected.sd).all():
-        return "cannot tell", "Quantities that are shown do not vary, or are not finite."
-    outside = np.abs(bias) - ndtri(1 - alpha / (2 * bias.size)) * error > margin
-    if (outside & ~unknown).any():
+        return "cannot tell", "Some of what is shown is constant or not finite."
+    inside, outside = ndtri(1 - alpha), ndtri(1 - alpha / (2 * bias.size))
+    if (np.abs(bias) - outside * error > margin).any():
         return "rejected", ""
     if doubt:
         return "cannot tell", doubt
     if unknown.any():
         return "cannot tell", (
             f"{np.count_nonzero(unknown.any(axis=0))} of {bias.shape[1]} quantities cannot be "
-            "corrected well enough to say how far off they are."
+            "corrected well enough to tell how far off they are."
         )
-    quantile = ndtri(1 - alpha)
-    if (np.abs(bias) + quantile * error <= margin).all():
+    if (np.abs(bias) + inside * error <= margin).all():
         return "certified", ""
-    return "cannot tell", _how_many(bias, error, quantile, margin, n)
+    return "cannot tell", _how_many(bias, error, inside, outside, margin, n)
 
 
-def _of_means(corrected: CorrectedMeans) -> tuple[np.ndarray, np.ndarray]:
-    """Return what means are off by, in posterior standard deviations, and its standard error."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bias = (corrected.mean - corrected.stein_mean) / corrected.stein_sd
-        ratio = corrected.sd / corrected.stein_sd
-        error = np.hypot(
-            corrected.of_mean.error * ratio, corrected.stein_error / corrected.stein_sd
-        )
-    return bias, np.where(corrected.is_explained(_LEAST_EXPLAINED), error, np.nan)
+def _how_many(
+    bias: np.ndarray, error: np.ndarray, inside: float, outside: float, margin: float, n: int
+) -> str:
+    """Say how many draws would decide, should what is seen stay as it is.
 
-
-def _of_sds(corrected: CorrectedMeans) -> tuple[np.ndarray, np.ndarray]:
-    """Return by what part standard deviations are off, and its standard error."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = corrected.sd / corrected.stein_sd
-    # Of the draws' variance, as a part of it: half of that is the part of the deviation.
-    error = np.hypot(corrected.of_sd.error, corrected.sd_error) / 2 * ratio**3
-    return ratio - 1, np.where(corrected.is_explained(_LEAST_EXPLAINED), error, np.nan)
-
-
-def _how_many(bias: np.ndarray, error: np.ndarray, quantile: float, margin: float, n: int) -> str:
-    """Say how many draws would decide, should what is seen stay as it is."""
+    A certificate takes all to be proven inside, a rejection one to be proven outside: `inside` and
+    `outside` are by how many standard errors.
+    """
     room = np.abs(margin - np.abs(bias))
+    is_inside = np.abs(bias) < margin
     with np.errstate(divide="ignore"):
-        needed = n * float(np.max((quantile * error / room) ** 2))
-    inside = bool((np.abs(bias) < margin).all())
-    if not np.isfinite(needed) or needed > 1e9:
-        return f"The largest error is as large as the margin of {margin:g}."
+        times = (np.where(is_inside, inside, outside) * error / room) ** 2
+    needed = n * float(times.max() if is_inside.all() else times[~is_inside].min())
+    if not np.isfinite(needed) or needed > _MOST_DRAWS:
+        return f"The largest error is about as large as the margin of {margin:g}."
     more = f"about {needed:,.0f} draws" if needed > n else "more draws"
-    toward = "certify them" if inside else "decide"
+    toward = "certify them" if is_inside.all() else "decide"
     return f"The draws are too few for a margin of {margin:g}: {more} would {toward}."

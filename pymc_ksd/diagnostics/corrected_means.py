@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_ksd.diagnostics.quantities import Quantities
+from pymc_ksd.diagnostics.results import Uncorrected
 from pymc_ksd.diagnostics.scored_draws import Part, ScoredDraws
 from pymc_ksd.engine.cluster import checked_client
 from pymc_ksd.engine.parts import add_parts, map_parts
@@ -62,14 +63,18 @@ class CorrectedMeans:
         By what means and variances are off, in units of the draws' spread and variance.
     chain_length : float
         The length of a chain in autocorrelation times.
-    sd_error : ndarray
-        Standard error of the corrected variance, as a part of the draws' variance.
+    mean_bias_error : ndarray
+        Standard error of what means are off by, in units of the draws' spread.
+    variance_errors : ndarray of shape (2, p)
+        Standard errors of the draws' variance and of the corrected one, in units of the first.
     unexplained : ndarray of shape (p, 2)
         The part of the variance of quantities and of their squares that features do not explain.
     few_decide : ndarray of bool
         Where so few draws hold most of a correction that errors of all others could not be seen.
     too_far : ndarray of bool
         Where the correction would reach so far that it is left out.
+    uncorrected : ndarray of int
+        Why there is no corrected mean or standard deviation, see :class:`Uncorrected`.
     order : int
         Order of the features.
     is_tilted : bool
@@ -85,16 +90,34 @@ class CorrectedMeans:
     of_mean: ZeroMeans
     of_sd: ZeroMeans
     chain_length: float
-    sd_error: np.ndarray
+    mean_bias_error: np.ndarray
+    variance_errors: np.ndarray
     unexplained: np.ndarray
     few_decide: np.ndarray
     too_far: np.ndarray
+    uncorrected: np.ndarray
     order: int
     is_tilted: bool
 
     def is_explained(self, least: float) -> np.ndarray:
         """Whether features explain at least this part of a quantity and of its square."""
         return np.asarray((self.unexplained <= 1 - least).all(axis=1))
+
+    def biases(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what means and standard deviations are off by, and standard errors of that.
+
+        Both have the shape (2, p): means in posterior standard deviations, or in those of the draws
+        where the posterior's are unknown, and standard deviations as fractions of the posterior's.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self.sd / self.stein_sd
+            unit = np.where(np.isfinite(self.stein_sd), self.stein_sd, self.sd)
+            bias = np.stack([(self.mean - self.stein_mean) / unit, ratio - 1])
+            # The ratio is the square root of that of two variances, with errors of their own.
+            of_draws, of_corrected = self.variance_errors
+            of_sd = ratio / 2 * np.hypot(of_draws, ratio**2 * of_corrected)
+            error = np.stack([self.mean_bias_error * self.sd / unit, of_sd])
+        return bias, np.where(np.isfinite(bias), error, np.nan)
 
 
 @dataclass(frozen=True)
@@ -207,7 +230,7 @@ def correct_means(
             )
         return sums
 
-    n_effective = n / _typical_time(draws, some) * (1 - 1 / units.n_folds)
+    n_effective = n / _typical_time(draws) * (1 - 1 / units.n_folds)
     variates = fit_control_variates(add_up, coordinates, dim, units.n_folds, n_effective, orders)
     length = max(1, min(n * p * _SERIES // _SERIES_NUMBERS + 1, draws.n_draws // _SERIES_DRAWS))
     with progress_bar("Correcting means", n, effort.progressbar) as bar:
@@ -242,14 +265,13 @@ def _units(draws: ScoredDraws, some: Part) -> _Units:
     )
 
 
-def _typical_time(draws: ScoredDraws, some: Part) -> float:
-    """Return the average autocorrelation time of coordinates, as far as some draws tell."""
-    dim = some.points.shape[1]
-    chosen = some.points[:, np.unique(np.linspace(0, dim - 1, _COORDINATES).astype(int))]
-    chains = chosen.reshape(-1, draws.n_chains, chosen.shape[1]).swapaxes(0, 1)
+def _typical_time(draws: ScoredDraws) -> float:
+    """Return the average autocorrelation time of coordinates, as far as consecutive draws tell."""
     if draws.independent:
         return 1.0
-    return max(1.0, float(autocorrelation_times(chains).mean()) * draws.n_draws / chains.shape[1])
+    chains = draws.consecutive()
+    chosen = np.unique(np.linspace(0, chains.shape[2] - 1, _COORDINATES).astype(int))
+    return max(1.0, float(autocorrelation_times(chains[:, :, chosen]).mean()))
 
 
 def _from_series(
@@ -280,14 +302,28 @@ def _from_series(
     of_variance = tested[1] + 2 * about * explained
     of_sd = zero_means(of_variance, tested_means[1] + about**2, times(of_variance))
     variance = totals[1] - square_bias - (totals[0] - bias) ** 2
-    error, left = errors(own), errors(own - explained)
+    error, left, left_of_squares = map(errors, (own, own - explained, squares - explained_squares))
     of_draws = explained.reshape(-1, len(varies))
     few = _few_hold((of_draws - of_draws.mean(axis=0)) ** 2, _LARGEST_SHARE)
     too_far = varies & (np.abs(bias) > _FARTHEST * np.minimum(1.0, _reach(explained, n)))
-    good = varies & ~few & ~too_far & _agree(series, independent=independent)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = variance / variance_of_draws
-    sd_good = good & (ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)
+        of_squares = left_of_squares / np.sqrt(variates.unexplained[:, 1])
+    reasons = {
+        Uncorrected.NOT_FINITE: ~np.isfinite(variance_of_draws),
+        Uncorrected.CONSTANT: ~varies,
+        Uncorrected.FEW_DECIDE: few,
+        Uncorrected.TOO_FAR: too_far,
+        Uncorrected.DISAGREE: ~_agree(series, independent=independent),
+        Uncorrected.SD_TOO_FAR: ~((ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)),
+    }
+    uncorrected = np.select(list(reasons.values()), list(reasons), Uncorrected.NO)
+    sd_good = uncorrected == Uncorrected.NO
+    good = sd_good | (uncorrected == Uncorrected.SD_TOO_FAR)
+    # What is noise is tested by other functions, whose errors are none of the correction.
+    noise = variates.is_noise.T
+    mean_bias_error = np.where(noise[0], error, np.hypot(of_mean.error, left))
+    variance_errors = np.where(noise[1], [of_squares, 0 * left], [of_sd.error, left_of_squares])
     unit, unbiased = np.where(varies, units.spread, 0.0), np.sqrt(n / (n - 1))
     known = np.where(np.isfinite(variance_of_draws), 1.0, np.nan)
     return CorrectedMeans(
@@ -300,10 +336,12 @@ def _from_series(
         of_mean=of_mean,
         of_sd=of_sd,
         chain_length=_chain_length(series.means.shape[2], of_mean.time[varies]),
-        sd_error=errors(squares - explained_squares),
+        mean_bias_error=mean_bias_error,
+        variance_errors=variance_errors,
         unexplained=variates.unexplained,
         few_decide=few & varies,
         too_far=too_far,
+        uncorrected=uncorrected,
         order=variates.basis.order,
         is_tilted=units.frame.tilt is not None,
     )

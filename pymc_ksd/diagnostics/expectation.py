@@ -25,7 +25,7 @@ def ksd_expectation(
     compile_kwargs: Mapping[str, Any] | None = None,
     client: Any = None,
 ) -> xr.Dataset:
-    """Return the expectation of a function of the draws, corrected, with its standard error.
+    """Return the corrected expectation of a function of the draws, with its standard error.
 
     Smooth functions gain as much as parameters do, see :func:`ksd_moments`. Probabilities of
     events, which are means of zeros and ones, gain little.
@@ -38,8 +38,9 @@ def ksd_expectation(
         A sampler's draws of all free variables.
     function : callable
         Takes the posterior, a Dataset with the dims chain and draw, and returns a DataArray with
-        these dims and any others, or a Dataset or mapping of such. It must work draw by draw: of
-        many draws it gets some at a time.
+        these dims and any others, or a Dataset or mapping of such arrays. It must work draw by
+        draw: if there are many draws, it gets some of them at a time. An array of draws of a
+        model's only variable has that variable's name.
     alpha : float, default 0.05
         Level of the test.
     progressbar : bool, default True
@@ -52,7 +53,7 @@ def ksd_expectation(
     Returns
     -------
     xarray.Dataset
-        As :func:`ksd_moments` returns it, for the variable ``expectation``, or for those that the
+        What :func:`ksd_moments` returns, for the variable ``expectation``, or for those that the
         function names.
 
     Examples
@@ -96,8 +97,8 @@ def _checked(found: Any) -> dict[str, xr.DataArray]:
         if not isinstance(array, xr.DataArray) or not {"chain", "draw"} <= set(array.dims):
             kind = f" with the dims {array.dims}" if isinstance(array, xr.DataArray) else ""
             raise ValueError(
-                "`function` must return a DataArray with the dims 'chain' and 'draw', or several "
-                f"by name, got {type(array).__name__}{kind} for {name!r}."
+                "`function` must return a DataArray with the dims 'chain' and 'draw', or a mapping "
+                f"of names to such arrays, got {type(array).__name__}{kind} for {name!r}."
             )
         if array.dtype.kind not in "biuf":
             raise ValueError(f"`function` must return numbers, got {array.dtype} for {name!r}.")

@@ -320,7 +320,7 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
     if estimate.sums is not None:
         v, mean_diagonal = VStatistic().of_sums(estimate.sums), estimate.sums.diagonal.mean()
     status, reason = status_of_test(prepared.sample, plan, outcome)
-    settings |= {"status": status, "reason": reason}
+    settings |= {"status": status, "reason": reason, "mismatch": prepared.sample.mismatch}
     if prepared.sample.are_draws and estimate.members:
         settings["diagonal_share"] = estimate.members[0].diagonal_share
     dataset = xr.Dataset(

@@ -17,7 +17,7 @@ from pymc_ksd.diagnostics.results import attributes, contribution_name, contribu
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.engine.walk import Effort
-from pymc_ksd.samples.containers import check_draws, draws_group
+from pymc_ksd.samples.containers import as_only_variable, check_draws, draws_group
 from pymc_ksd.stats.nulls import fewest_replicates, get_null
 from pymc_ksd.stats.statistics import Request, VStatistic
 from pymc_ksd.stats.test import Plan
@@ -172,9 +172,9 @@ class DrawsResults:
         var_names: Sequence[str] | None = None,
     ) -> xr.Dataset:
         """Return what :func:`ksd_moments` returns of the same draws, which are not scored again."""
-        prepared, posterior = self.prepared, draws_group(data)
+        prepared, sample = self.prepared, self.prepared.sample
+        posterior = draws_group(as_only_variable(data, prepared.target.variables))
         assert posterior is not None  # the draws were read from it
-        sample = prepared.sample
         draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
         quantities = shown_quantities(draws, var_names)
         return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, Effort())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,13 @@ from pymc_ksd.diagnostics.status import status_of_moments
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import check_alpha, positive_number
-from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
+from pymc_ksd.samples.containers import (
+    as_only_variable,
+    check_draws,
+    draws_group,
+    thinned,
+    with_numbers,
+)
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
@@ -48,10 +54,10 @@ def ksd_moments(
 ) -> xr.Dataset:
     r"""Say which means and standard deviations of draws are off, by how much, and correct them.
 
-    The score of the posterior gives functions whose mean is known to be zero. Where draws come from
-    the posterior, their means are zero up to chance; where they do not, they tell what every
-    parameter's mean and standard deviation is off by, and what they should be. The cost grows in
-    proportion to the number of draws.
+    The score of the posterior gives functions whose posterior mean is known to be zero. If the
+    draws come from the posterior, the averages of these functions are zero up to chance. If not,
+    they show by how much the mean and the standard deviation of every parameter are off, and what
+    they should be. The cost is proportional to the number of draws.
 
     Parameters
     ----------
@@ -60,17 +66,17 @@ def ksd_moments(
     data : DataTree, InferenceData or Dataset
         A sampler's draws of all free variables.
     var_names : str or sequence of str, optional
-        Variables to show: by default the free variables, on request any variable of the draws,
-        such as Deterministics. P-values are adjusted for the number of elements shown.
+        Variables to show: by default the free variables; any other variable of the draws, such as
+        Deterministics, may be named. P-values are adjusted for the number of elements shown.
     order : {"auto", 1, 2}, default "auto"
-        Order of the features: scores, or also products of scores and coordinates. The default
-        takes what explains draws best that it was not fitted to.
+        Order of the features: scores only, or also products of scores and coordinates. By default,
+        whichever better explains draws that were not used for fitting.
     alpha : float, default 0.05
         Level of the test and of a certificate.
     margin : float, optional
-        Certify that every mean is within so many posterior standard deviations, and every standard
-        deviation within this part, of the posterior's. A test that rejects nothing does not show
-        that; a certificate does.
+        Certify that every mean is within this many posterior standard deviations of the
+        posterior's, and every standard deviation within this fraction (0.1 is 10 %). A test that
+        does not reject cannot show that; a certificate does.
     progressbar : bool, default True
         Show a progress bar when scoring takes long.
     compile_kwargs : mapping, optional
@@ -84,27 +90,36 @@ def ksd_moments(
         For each variable, under its own name and dims and with the dim ``diagnostic``:
 
         - ``mean``, ``sd`` and ``mcse_mean`` of the draws, as ArviZ computes them,
-        - ``stein_mean``, ``stein_sd`` and ``stein_mcse``: the same corrected, with the standard
-          error of the corrected mean; NaN where the correction cannot be relied on,
-        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too large,
-        - ``bias_sd``: by what part their standard deviation is too large,
-        - ``z_mean`` and ``z_sd``: both in standard errors,
-        - ``p_mean`` and ``p_sd``: their p-values, adjusted for all that is shown,
+        - ``stein_mean``, ``stein_sd`` and ``stein_mcse``: the corrected mean and standard deviation
+          and the standard error of the corrected mean; NaN where the correction cannot be relied
+          on,
+        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too high,
+        - ``bias_sd``: by what fraction their standard deviation is too large,
+        - ``mcse_bias_mean`` and ``mcse_bias_sd``: standard errors of the two biases,
+        - ``z_mean`` and ``z_sd``: z-scores of the mean and of the standard deviation,
+        - ``p_mean`` and ``p_sd``: their p-values, adjusted for everything that is shown,
+        - ``uncorrected``: 0, or why there is no corrected value: it is not finite in every draw
+          (1), the same in every draw (2), a few draws decide the correction (3), the draws are too
+          far off (4), parts of them disagree about the correction (5), or only the standard
+          deviation is too far off (6),
 
-        and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``, the median
-        of how many times more draws would give means as good as the corrected ones. The attributes
-        hold ``status``, with ``reason`` where it is "cannot tell", and settings.
+        and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``: how many
+        times as many draws it would take for plain means to be as precise as the corrected ones
+        (the median over everything that is shown). The attributes hold ``status``, with ``reason``
+        if it is "cannot tell", ``not_shown``, free variables that the draws do not contain, one per
+        line, ``mismatch``, why draws and model do not belong together if they do not, and the
+        settings.
 
     Notes
     -----
     With features :math:`g` of mean zero and a quantity :math:`f \approx \alpha + \beta \cdot g`,
     the mean of :math:`f - \beta \cdot g` is a corrected mean, and :math:`\beta \cdot \bar g` is
-    what the draws' own mean is off by [1]_ [2]_. Coefficients of each part of the draws come from
-    the other parts. Corrections are left out where a few draws hold most of them, where they reach
-    further than one standard deviation, or where parts of the draws contradict each other.
+    the error of the draws' own mean [1]_ [2]_. The coefficients for each part of the draws are
+    fitted to the other parts. A correction is left out if a few draws decide it, if it exceeds one
+    standard deviation, or if parts of the draws disagree about it.
 
-    A single missed mode, and errors that move neither a mean nor a variance, stay invisible:
-    :func:`ksd_test` compares whole distributions.
+    A mode that no chain has visited, and errors that change neither a mean nor a variance, remain
+    invisible; :func:`ksd_test` compares whole distributions.
 
     References
     ----------
@@ -188,6 +203,7 @@ def read_scored(
     """Read draws and score them, or make ready to do so a stretch at a time."""
     check_draws(data, "data")
     target = continuous_target(model, compile_kwargs)
+    data = as_only_variable(data, target.variables)
     posterior = draws_group(data)
     if posterior is not None and is_large(target, data):
         step = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // _SOME_DRAWS)
@@ -214,38 +230,38 @@ def continuous_target(
     target = target_of(model, None, None, compile_kwargs)
     if target.operator != "langevin":
         raise ValueError(
-            f"The variable(s) {', '.join(target.names)} are discrete and have no score, from which "
-            "moments are corrected."
+            f"The variable(s) {', '.join(target.names)} are discrete and have no score, which the "
+            "correction of moments needs."
         )
     if target.circular:
         raise ValueError(
             f"The variable(s) {', '.join(target.circular)} live on a circle, where means and "
-            "standard deviations depend on where it is cut open: they cannot be corrected."
+            "standard deviations depend on where it is cut: they cannot be corrected."
         )
     return target
 
 
 def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) -> Quantities:
     """Return the elements of the variables that are shown: free ones, or those that are named."""
-    target, posterior = draws.target, draws.posterior
-    if len(target.variables) == 1 and target.names[0] not in posterior:
-        posterior = posterior.assign(draws.sample.posterior)
-    known = with_numbers(posterior)
+    target, known = draws.target, with_numbers(draws.posterior)
     names = [var_names] if isinstance(var_names, str) else var_names
+    not_stored: list[str] = []
     if names is None:
         names = [name for name in target.names if name in known]
+        not_stored = [name for name in target.names if name not in known]
         if not names:
             raise ValueError(
                 f"`data` has none of the free variables {', '.join(target.names)} in its "
-                "posterior: give `var_names` of others."
+                "posterior: name other variables in `var_names`."
             )
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise ValueError(
-            f"`var_names` must name variables of `data` with numbers ({', '.join(map(str, known))})"
+            f"`var_names` must name numeric variables of `data` ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
-    return Quantities.of_variables(target, known, names)
+    quantities = Quantities.of_variables(target, known, names)
+    return replace(quantities, not_stored=tuple(not_stored))
 
 
 def moments_of(
@@ -283,7 +299,9 @@ def moments_of(
     if margin is not None:
         settings["margin"] = margin
         status, reason = certificate(corrected, status, doubt, alpha, margin, n)
-    settings |= {"status": status, "reason": reason}
+    settings |= {"status": status, "reason": reason, "mismatch": sample.mismatch}
+    if quantities.not_stored:
+        settings["not_shown"] = "\n".join(quantities.not_stored)
     result.attrs = attributes({"result": "ksd_moments", **settings})
     result.attrs = {"conclusion": conclusion(result), **result.attrs}
     return result
@@ -291,10 +309,7 @@ def moments_of(
 
 def _columns(corrected: CorrectedMeans) -> dict[str, np.ndarray]:
     """Return the diagnostics of every quantity."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = np.where(np.isfinite(corrected.stein_sd), corrected.stein_sd, corrected.sd)
-        bias_mean = (corrected.mean - corrected.stein_mean) / unit
-        bias_sd = corrected.sd / corrected.stein_sd - 1
+    bias, bias_error = corrected.biases()
     tests = np.stack([corrected.of_mean.p_value, corrected.of_sd.p_value])
     varies = corrected.sd > 0
     adjusted = np.full(tests.shape, np.nan)
@@ -306,10 +321,13 @@ def _columns(corrected: CorrectedMeans) -> dict[str, np.ndarray]:
         "stein_mean": corrected.stein_mean,
         "stein_sd": corrected.stein_sd,
         "stein_mcse": corrected.stein_error,
-        "bias_mean": bias_mean,
-        "bias_sd": bias_sd,
+        "bias_mean": bias[0],
+        "bias_sd": bias[1],
+        "mcse_bias_mean": bias_error[0],
+        "mcse_bias_sd": bias_error[1],
         "z_mean": np.where(varies, corrected.of_mean.z, np.nan),
         "z_sd": np.where(varies, corrected.of_sd.z, np.nan),
         "p_mean": adjusted[0],
         "p_sd": adjusted[1],
+        "uncorrected": corrected.uncorrected,
     }

@@ -30,11 +30,14 @@ class Quantities:
         several.
     function : callable, optional
         What makes the variables of those in the posterior, where they are not in it themselves.
+    not_stored : tuple of str
+        Variables that would be shown, but are not among the draws.
     """
 
     arrays: dict[str, xr.DataArray]
     own: np.ndarray
     function: Callable[[xr.Dataset], dict[str, xr.DataArray]] | None = None
+    not_stored: tuple[str, ...] = ()
 
     @classmethod
     def of_variables(
@@ -42,9 +45,11 @@ class Quantities:
     ) -> Quantities:
         """Return the elements of variables in the draws."""
         columns, start = {}, 0
+        # Bambi's intercepts are not those of its PyMC model, but functions of several variables.
+        changed = {} if target.bambi is None else target.bambi.means
         for variable in target.variables:
             stop = start + variable.unconstrained_size
-            if variable.elementwise:
+            if variable.elementwise and variable.name not in changed:
                 columns[variable.name] = variable, np.arange(start, stop)
             start = stop
         arrays, own = {}, []

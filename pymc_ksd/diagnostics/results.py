@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import IntEnum
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -23,8 +24,8 @@ from pymc_ksd.models.target import Variable
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
 #: The largest p-value that is more than weak evidence, and the smallest that is told exactly.
 _WEAK, _TINY = 0.01, 1e-10
-#: The z-score from which on a standard error can be read off it.
-_CLEAR = 0.2
+#: How diagnostics of biases begin: sizes, standard errors, p-values, z-scores.
+_PREFIXES = ("bias", "mcse_bias", "p", "z")
 #: Names that results have, dims last, so that a variable's contribution cannot have them.
 RESERVED = (
     *("statistic", "p_value", "critical_value", "null_distribution"),
@@ -37,6 +38,33 @@ RESERVED = (
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
     *("position", "level", "variable"),
 )
+
+
+class Uncorrected(IntEnum):
+    """Why there is no corrected mean or standard deviation, as results hold it."""
+
+    NO = 0
+    NOT_FINITE = 1
+    CONSTANT = 2
+    FEW_DECIDE = 3
+    TOO_FAR = 4
+    DISAGREE = 5
+    SD_TOO_FAR = 6
+
+
+_WHY_UNCORRECTED = {
+    Uncorrected.NOT_FINITE: "not finite in every draw",
+    Uncorrected.CONSTANT: "the same in every draw",
+    Uncorrected.FEW_DECIDE: "a few draws decide the correction",
+    Uncorrected.TOO_FAR: "too far off to be corrected",
+    Uncorrected.DISAGREE: "parts of the draws disagree about the correction",
+    Uncorrected.SD_TOO_FAR: "sd too far off to be corrected",
+}
+
+
+def why_uncorrected(code: float) -> str:
+    """Say why there is no corrected value, or nothing where there is one."""
+    return _WHY_UNCORRECTED.get(Uncorrected(int(code)), "")
 
 
 def contribution_name(variable: str) -> str:
@@ -267,10 +295,9 @@ def wrong_moments(moments: xr.Dataset) -> list[str]:
     With a margin, those outside of it.
     """
     biases = Biases.of(moments)
-    outside = _proven_sizes(biases.sizes, biases.proven) > float(moments.attrs.get("margin", 0.0))
+    outside = biases.proven_sizes > float(moments.attrs.get("margin", 0.0))
     return [
-        f"{biases.labels[row]}: {_amount(biases.sizes[row], biases.proven[row])}"
-        for row in np.flatnonzero(outside)
+        f"{biases.labels[row]}: {biases.amount(row)}" for row in np.flatnonzero(outside).tolist()
     ]
 
 
@@ -293,70 +320,64 @@ class Biases:
     labels : list of str
         Parameters.
     sizes, errors : ndarray of shape (parameters, 2)
-        Of the mean, in posterior standard deviations, and of the standard deviation, as a part of
-        it, with standard errors; NaN where nothing can be said.
+        Of the mean, in posterior standard deviations, and of the standard deviation, as a fraction
+        of it, with standard errors; NaN where nothing can be said.
     proven : ndarray of bool of shape (parameters, 2)
         Which of them are more than chance.
+    uncorrected : ndarray of int of shape (parameters,)
+        Why there is no corrected value, see :class:`Uncorrected`.
     """
 
     labels: list[str]
     sizes: np.ndarray
     errors: np.ndarray
     proven: np.ndarray
+    uncorrected: np.ndarray
 
     @classmethod
     def of(cls, moments: xr.Dataset) -> Biases:
         """Return those of what :func:`ksd_moments` returned."""
-        labels, table = parameter_table(moments, ["bias_mean", "bias_sd", "p_mean", "p_sd"])
-        sizes, proven = table[:, :2], table[:, 2:] <= float(moments.attrs["alpha"])
-        _, z = parameter_table(moments, ["z_mean", "z_sd"])
-        strength = np.nan_to_num(np.abs(z)).max(axis=1)
-        order = np.lexsort((-strength, -_proven_sizes(sizes, proven)))
-        names = [labels[row] for row in order]
-        return cls(names, sizes[order], _errors_of_biases(moments)[order], proven[order])
+        wanted = [f"{prefix}_{of}" for prefix in _PREFIXES for of in ("mean", "sd")]
+        labels, table = parameter_table(moments, [*wanted, "uncorrected"])
+        sizes, errors, p_values, z, (why,) = np.split(table.T, [2, 4, 6, 8])
+        proven = p_values.T <= float(moments.attrs["alpha"])
+        found = cls(labels, sizes.T, errors.T, proven, why.astype(int))
+        strength = np.nan_to_num(np.abs(z)).max(axis=0)
+        return found._rows(np.lexsort((-strength, -found.proven_sizes)))
 
     def first(self, count: int) -> Biases:
         """Return the worst."""
-        arrays = (array[:count] for array in (self.sizes, self.errors, self.proven))
-        return Biases(self.labels[:count], *arrays)
+        return self._rows(np.arange(len(self.labels))[:count])
 
+    def _rows(self, rows: np.ndarray) -> Biases:
+        arrays = (self.sizes, self.errors, self.proven, self.uncorrected)
+        return Biases([self.labels[row] for row in rows], *(array[rows] for array in arrays))
 
-def _errors_of_biases(moments: xr.Dataset) -> np.ndarray:
-    """Return standard errors of what means and standard deviations are off by."""
-    wanted = ["bias_mean", "bias_sd", "z_sd", "mcse_mean", "sd", "stein_mean"]
-    mean, sd, z_sd, mcse, spread, known = parameter_table(moments, wanted)[1].T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Chance moves the draws' own mean, and hardly the corrected one.
-        of_mean = np.where(np.isnan(known), np.nan, mcse / spread * (1 + np.nan_to_num(sd)))
-        # By what part of the draws' variance the posterior's is smaller, as the z-score has it.
-        ratio = 1 + sd
-        difference = 1 - (1 + mean**2) / ratio**2
-        of_sd = np.abs(difference / z_sd) / 2 * ratio**3
-        # Of a z-score next to zero none can be read off: as of a normal distribution.
-        of_sd = np.where(np.abs(z_sd) > _CLEAR, of_sd, of_mean / 2**0.5)
-    return np.stack([of_mean, np.where(np.isnan(sd), np.nan, of_sd)], axis=1)
+    @property
+    def proven_sizes(self) -> np.ndarray:
+        """The larger of what a mean and an sd are off by, 0 where it may be chance."""
+        # What is too far off to be corrected is the furthest; others without a correction are off
+        # by no one knows how much.
+        far = np.isin(self.uncorrected, [Uncorrected.TOO_FAR, Uncorrected.SD_TOO_FAR])
+        unknown = np.where(far, np.inf, np.finfo(float).tiny)[:, None]
+        sizes = np.where(np.isnan(self.sizes), unknown, np.abs(self.sizes))
+        return np.asarray(np.where(self.proven, sizes, 0.0).max(axis=1))
 
-
-def _proven_sizes(biases: np.ndarray, proven: np.ndarray) -> np.ndarray:
-    """Return the larger of what a mean and an sd are off by, 0 where it may be chance."""
-    # What cannot be corrected is the furthest off.
-    sizes = np.where(proven, np.nan_to_num(np.abs(biases), nan=np.inf), 0.0)
-    return np.asarray(sizes.max(axis=1))
-
-
-def _amount(biases: Sequence[float], proven: np.ndarray) -> str:
-    """Say by how much a mean, a standard deviation or both are off."""
-    (mean, sd), parts = biases, []
-    if np.isnan(biases)[proven].all():
-        return "too far off to be corrected"
-    if proven[0]:
-        size = f"{abs(mean):.2g} sd too {'high' if mean > 0 else 'low'}"
-        parts.append("mean too far off to be corrected" if np.isnan(mean) else f"mean {size}")
-    if proven[1]:
-        part = 100 * abs(sd)
-        size = f"{part:.{0 if part >= 10 else 1}f} % too {'wide' if sd > 0 else 'narrow'}"
-        parts.append("sd too far off to be corrected" if np.isnan(sd) else f"sd {size}")
-    return ", ".join(parts)
+    def amount(self, row: int) -> str:
+        """Say by how much a mean, a standard deviation or both are off, or why that is unknown."""
+        (mean, sd), proven, parts = self.sizes[row], self.proven[row], []
+        why = why_uncorrected(self.uncorrected[row])
+        if np.isnan(self.sizes[row])[proven].all():
+            too_far = self.uncorrected[row] in (Uncorrected.TOO_FAR, Uncorrected.SD_TOO_FAR)
+            return why if too_far else f"off, but {why}"
+        if proven[0]:
+            parts.append(f"mean {abs(mean):.2g} sd too {'high' if mean > 0 else 'low'}")
+        if proven[1]:
+            percent = 100 * abs(sd)
+            size = f"{percent:.{0 if percent >= 10 else 1}f} % too {'wide' if sd > 0 else 'narrow'}"
+            # Where the mean is corrected and the sd is not, that is why.
+            parts.append(why if np.isnan(sd) else f"sd {size}")
+        return ", ".join(parts)
 
 
 def worth(ess_ksd: float, n: int) -> str:

@@ -78,6 +78,9 @@ class ScoredDraws(Protocol):
     def some(self) -> Part:
         """Return all draws, or a few of them, evenly spaced."""
 
+    def consecutive(self) -> np.ndarray:
+        """Return points of all draws, or of consecutive ones, shape (chain, draw, d)."""
+
     def parts(self, width: int, multiple: int) -> Iterator[Part]:
         """Walk all draws, of each of which `width` numbers are formed, in multiples of so many."""
 
@@ -115,6 +118,10 @@ class HeldDraws:
     def some(self) -> Part:
         """Return all draws."""
         return self.whole
+
+    def consecutive(self) -> np.ndarray:
+        """Return the points of all draws."""
+        return self.whole.points.reshape(self.n_draws, self.n_chains, -1).swapaxes(0, 1)
 
     def parts(self, width: int, multiple: int) -> Iterator[Part]:
         """Walk the draws."""
@@ -159,22 +166,30 @@ class StreamedDraws:
     def some(self) -> Part:
         """Return evenly spaced draws."""
         step = -(-self.n_draws * self.n_chains // _SOME)
-        return self._scored(*self.stream.thinned(step), 0)
+        return self._scored(*self.stream.thinned(step), step=step)
+
+    def consecutive(self) -> np.ndarray:
+        """Return points from the middle of every chain."""
+        return self.stream.consecutive()
 
     def parts(self, width: int, multiple: int) -> Iterator[Part]:
         """Read and score the draws."""
         first = 0
         for points, posterior in self.stream.stretches(multiple * self.n_chains):
-            part = self._scored(points, posterior, first)
+            part = self._scored(points, posterior, first=first)
             first += len(points) // self.n_chains
             step = multiple * max(1, _NUMBERS_TOGETHER // (width * self.n_chains * multiple))
             for start in range(0, part.n_points // self.n_chains, step):
                 yield part.rows(start, start + step, self.n_chains)
             del points, posterior, part
 
-    def _scored(self, points: np.ndarray, posterior: Any, first: int) -> Part:
+    def _scored(self, points: np.ndarray, posterior: Any, *, first: int = 0, step: int = 1) -> Part:
+        """Score one draw of so many of every chain, from the first of them on."""
         values = self.target.values(points)
         operator = OPERATORS[self.target.operator]
-        self.target.check_support(operator.unusable(values), operator.problem)
+        draw, chain = np.divmod(np.arange(len(points)), self.n_chains)
+        rows = (first + draw * step) * self.n_chains + chain
+        n = self.n_draws * self.n_chains
+        self.target.check_support(operator.unusable(values), operator.problem, rows, n)
         log_densities = values[1] if len(values) > 1 else None
         return Part(points, values[0], log_densities, self.quantities.values(posterior), first)

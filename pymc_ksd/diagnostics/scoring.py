@@ -129,7 +129,8 @@ class ScaledStream:
         for points in self.draws.points(multiple):
             values = target.values(points)
             bad = operator.unusable(values)
-            target.check_support(bad, operator.problem, first, self.n_points)
+            rows = range(first, first + len(points))
+            target.check_support(bad, operator.problem, rows, self.n_points)
             first += len(points)
             scaled = operator.apply(self.scaling, points, values)
             # No stretch may wait in memory while another is used or read.

@@ -145,7 +145,7 @@ def status_of_moments(
     still = "The chains stand still: they are no sample of any distribution."
     doubt = still if _stands_still(sample) else _doubt_about_moments(sample, corrected)
     if doubt == still or not np.isfinite(p_value):
-        doubt = doubt or "Nothing that is shown varies, or it is not finite."
+        doubt = doubt or "Everything that is shown is constant or not finite."
         return "cannot tell", doubt, doubt
     short = corrected.chain_length < _SHORTEST and not sample.independent
     if p_value <= (alpha / _CLEARER if short else alpha):
@@ -161,12 +161,12 @@ def _doubt_about_moments(sample: Sample, corrected: CorrectedMeans) -> str:
     length, few = corrected.chain_length, corrected.few_decide
     if length < _SHORTEST and not sample.independent:
         return (
-            f"The chains are short: each is {length:.1f} autocorrelation times long, and standard "
-            f"errors can be trusted from {_SHORTEST} on."
+            f"The chains are short: each is {length:.1f} autocorrelation times long, and reliable "
+            f"standard errors need at least {_SHORTEST}."
         )
     if few.any():
         return (
-            f"A hundredth of the draws holds most of what corrects {few.sum()} of {len(few)} "
-            "means, so that errors in all the others would not be seen."
+            f"1 % of the draws decide the corrections of {few.sum()} of {len(few)} means, so that "
+            "errors in all the others would not be seen."
         )
     return ""

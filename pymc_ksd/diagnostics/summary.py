@@ -36,7 +36,7 @@ def ksd_summary(
     client: Any = None,
     **summary_kwargs: Any,
 ) -> pd.DataFrame:
-    """Return ArviZ's summary table with better means, and by how much the draws' own are off.
+    """Return ArviZ's summary table with corrected means and the errors of the draws' own.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def ksd_summary(
     data : DataTree, InferenceData or Dataset
         A sampler's draws of all free variables.
     var_names : str or sequence of str, optional
-        Rows to show, as in ``az.summary``: by default the model's free variables, on request any
-        variable of the draws. P-values are adjusted for the number of elements of all of them.
+        Rows to show, as in ``az.summary``: by default the model's free variables; any other
+        variable of the draws may be named. P-values are adjusted for the number of rows.
     order : {"auto", 1, 2}, default "auto"
         See :func:`ksd_moments`.
     progressbar : bool, default True
@@ -56,7 +56,7 @@ def ksd_summary(
     client : distributed.Client or False, optional
         See :func:`ksd_test`.
     **summary_kwargs
-        Passed to ``az.summary``; `round_to` holds for the added columns too.
+        Passed to ``az.summary``; `round_to` applies to the added columns, too.
 
     Returns
     -------
@@ -65,12 +65,12 @@ def ksd_summary(
 
         - ``stein_mean`` and ``stein_mcse``: the corrected mean and its standard error, NaN where
           the correction cannot be relied on,
-        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too large,
-        - ``bias_sd``: by what part their standard deviation is too large,
-        - ``p_value``: of whichever of the two is less likely by chance, adjusted for all that is
+        - ``bias_mean``: by how many posterior standard deviations the draws' mean is too high,
+        - ``bias_sd``: by what fraction their standard deviation is too large,
+        - ``p_value``: the smaller of the p-values of the two, adjusted for everything that is
           shown.
 
-        :func:`ksd_moments` has more, among it whether it can tell at all.
+        :func:`ksd_moments` returns more, including whether the draws can tell at all.
 
     Examples
     --------

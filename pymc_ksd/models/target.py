@@ -187,7 +187,11 @@ class Target:
         return self.unconstrain(samples)
 
     def check_support(
-        self, bad: np.ndarray, problem: str, first_row: int = 0, n_points: int | None = None
+        self,
+        bad: np.ndarray,
+        problem: str,
+        rows: Sequence[int] | np.ndarray | None = None,
+        n_points: int | None = None,
     ) -> None:
         """Refuse points with a problem, and name the variable that has it.
 
@@ -197,17 +201,18 @@ class Target:
             Where the problem is.
         problem : str
             What it is; the variable's name follows.
-        first_row : int, default 0
-            The number of the first point, where points are a part of all.
+        rows : sequence of int, optional
+            The numbers that the points have among all, where they are a part.
         n_points : int, optional
             How many there are in all.
         """
         if not bad.any():
             return
-        rows = np.flatnonzero(bad.any(axis=1))
-        column = int(np.flatnonzero(bad[rows[0]])[0])
-        shown = ", ".join(map(str, rows[:5] + first_row)) + (", ..." if len(rows) > 5 else "")
+        found = np.flatnonzero(bad.any(axis=1))
+        column = int(np.flatnonzero(bad[found[0]])[0])
+        numbers = found if rows is None else np.asarray(rows)[found]
+        shown = ", ".join(map(str, numbers[:5])) + (", ..." if len(found) > 5 else "")
         raise ValueError(
-            f"`data`: {len(rows)} of {n_points or len(bad)} points {problem} "
+            f"`data`: {len(found)} of {n_points or len(bad)} points {problem} "
             f"{self.variable_of(column).name!r} (rows {shown})."
         )

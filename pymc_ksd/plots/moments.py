@@ -39,24 +39,25 @@ def plot_ksd_moments(
 ) -> PlotCollection:
     """Plot by how much the mean and standard deviation of every parameter are off.
 
-    Both are in units of the posterior standard deviation, with 95 % intervals, and the worst
-    parameters come first. Of many intervals some leave out zero by chance: those that do not count
-    as proven after adjustment for their number are pale.
+    Both are in units of the posterior standard deviation, with 95 % intervals from the standard
+    errors ``mcse_bias_mean`` and ``mcse_bias_sd``, and the worst parameters come first. Some of
+    many intervals exclude zero by chance: those that may be chance after adjusting for their number
+    are pale.
 
     Parameters
     ----------
     result : xarray.Dataset or DataTree
         What :func:`pymc_ksd.ksd_moments` or :func:`pymc_ksd.ksd_expectation` returned.
     max_parameters : int, default 30
-        With more parameters, the worst are shown.
+        If there are more parameters, the worst are shown.
     plot_collection : PlotCollection, optional
         Draw into an existing collection.
     backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
         Plotting backend, by default that of arviz-plots.
     visuals : mapping, optional
         Options for each element, or ``False`` to leave it out: ``"mean"`` and ``"sd"`` (dots),
-        ``"mean_interval"`` and ``"sd_interval"`` (lines), ``"margin"`` (the band in which a
-        certificate wants all of them), ``"zero"`` (a line), ``"labels"``, ``"legend"``,
+        ``"mean_interval"`` and ``"sd_interval"`` (lines), ``"margin"`` (the band within which a
+        certificate requires all of them to lie), ``"zero"`` (a line), ``"labels"``, ``"legend"``,
         ``"xlabel"``, ``"title"``.
     **pc_kwargs
         Passed to ``PlotCollection.wrap``.
@@ -64,7 +65,7 @@ def plot_ksd_moments(
     Returns
     -------
     PlotCollection
-        The figure, its axes and all that was drawn, to be changed or saved.
+        The figure, its axes and everything drawn, to be changed or saved.
 
     Examples
     --------

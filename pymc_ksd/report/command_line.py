@@ -38,7 +38,7 @@ examples:
       Is every mean within 0.1 sd, and every sd within 10 %, of the posterior's?
 
 exit codes:
-  0  passed: nothing was rejected, and with --margin everything lies within it for sure
+  0  passed: nothing was rejected, and with --margin everything is certified to lie within it
   1  rejected: the draws, or with --ppc the model, at level ALPHA
   2  cannot tell, or the check or a part of it could not run; the reason is on standard error
 """
@@ -139,8 +139,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--margin",
         type=_margin,
-        help="pass only if every mean is within this many posterior sd, and every sd within this "
-        "part, of the posterior's",
+        help="pass only if every mean is within this many posterior sd of the posterior's, and "
+        "every sd within this fraction",
     )
     check.add_argument(
         "--ppc", action="store_true", help="also check whether the model explains its data"

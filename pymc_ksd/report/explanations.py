@@ -18,6 +18,7 @@ from pymc_ksd.diagnostics.results import (
     parameter_table,
     shown_p_value,
     status_of,
+    why_uncorrected,
     worth,
     wrong_moments,
 )
@@ -80,18 +81,18 @@ _FEW_DECIDE = (
     "the usual cure.",
 )
 #: What to do about means and standard deviations that are off, and what their test does not see.
-_CORRECTED = "stein_mean and stein_sd have the corrected values, which make good small errors."
+_CORRECTED = "stein_mean and stein_sd are the corrected values: use them if the errors are small."
 _MEND_MOMENTS = (
-    "Where errors are large, mend the sampling: longer chains, another parametrization, NUTS in "
-    "the place of an approximation."
+    "If the errors are large, improve the sampling: longer chains, another parametrization, or "
+    "NUTS in place of an approximation."
 )
 _BLIND_MOMENTS = (
-    "An error that moves neither a mean nor a standard deviation does not show here: ksd_test "
+    "Errors that change neither a mean nor a standard deviation do not show here: ksd_test "
     "compares whole distributions."
 )
 _NO_PROOF = (
-    "That none was found does not prove that all are right: margin=0.1 asks for a certificate that "
-    "they are within 0.1 sd."
+    "Finding no error does not prove that there is none: margin=0.1 asks for a certificate that "
+    "every mean is within 0.1 sd and every sd within 10 %."
 )
 #: What to do about a misfit, by the comparison that shows it most.
 _MISFITS = {
@@ -166,7 +167,7 @@ def low_share(count: int) -> float:
 def next_step(result: xr.Dataset) -> str:
     """Return what to do after a test or check that cannot tell."""
     target = "posterior" if result.attrs.get("sample") == "draws" else result.attrs.get("target")
-    if "belong together" in result.attrs.get("reason", ""):
+    if result.attrs.get("mismatch"):
         target = "together"
     elif not np.isfinite(result.get("critical_value", 0.0)):
         target = "replicates"  # with too few, no value of the statistic is critical
@@ -335,8 +336,9 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
 
 def _of_moments(moments: xr.Dataset) -> Explanation:
     status, numbers = status_of(moments), tuple(_moment_numbers(moments))
+    not_shown = tuple(_not_shown(moments))
     if status == "cannot tell":
-        finding = Finding("cannot tell", conclusion(moments), (next_step(moments),))
+        finding = Finding("cannot tell", conclusion(moments), (next_step(moments), *not_shown))
         return Explanation((finding,), numbers)
     if status == "rejected":
         # The worst is named in the headline.
@@ -346,8 +348,9 @@ def _of_moments(moments: xr.Dataset) -> Explanation:
         known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
         corrected = (_CORRECTED,) if known else ()
         advice = (*others[:_LISTED], *shown, *may_be_chance(moments), *corrected, _MEND_MOMENTS)
+        advice = (*advice, *not_shown)
         return Explanation((Finding("rejected", conclusion(moments), advice),), numbers)
-    advice = (*_corrections(moments), _BLIND_MOMENTS)
+    advice = (*_corrections(moments), *not_shown, _BLIND_MOMENTS)
     if status == "certified":
         return Explanation((Finding("certified", conclusion(moments), advice),), numbers)
     return Explanation((Finding("passed", conclusion(moments), (*advice, _NO_PROOF)),), numbers)
@@ -358,21 +361,38 @@ def _corrections(moments: xr.Dataset) -> Iterator[str]:
     gain = float(moments["gain"])
     if gain > _GAIN:
         size = float(f"{int(moments.attrs['n']) * min(gain, _MOST_GAIN):.2g}")
-        than = "more than " if gain > _MOST_GAIN else ""
-        yield f"The corrected means (stein_mean) are as exact as those of {than}{size:,.0f} draws."
-    labels, table = parameter_table(moments, ["sd", "stein_mean"])
-    missing = int(np.count_nonzero((table[:, 0] > 0) & np.isnan(table[:, 1])))
-    if missing:
-        yield f"The means of {missing:,} of {len(labels):,} parameters cannot be corrected."
+        shown = f"{'more than ' if gain > _MOST_GAIN else ''}{size:,.0f} draws"
+        yield f"The corrected means (stein_mean) are as precise as those of {shown}."
+    labels, table = parameter_table(moments, ["sd", "stein_mean", "uncorrected"])
+    missing = table[(table[:, 0] > 0) & np.isnan(table[:, 1])]
+    if len(missing):
+        codes, counts = np.unique(missing[:, 2].astype(int), return_counts=True)
+        reasons = [
+            f"{why_uncorrected(code)} ({count:,})"
+            for code, count in zip(codes, counts, strict=True)
+        ]
+        yield (
+            f"The means of {len(missing):,} of {len(labels):,} parameters cannot be corrected: "
+            f"{listed(reasons)}."
+        )
+
+
+def _not_shown(moments: xr.Dataset) -> Iterator[str]:
+    """Name the free variables that could not be shown."""
+    names = str(moments.attrs.get("not_shown", "")).splitlines()
+    if names:
+        more = len(names) - _LISTED
+        shown = [*names[:_LISTED], f"{more:,} more"] if more > 0 else names
+        yield f"Not shown, because the draws do not contain them: {listed(shown)}."
 
 
 def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     """Walk the numbers of moments that matter, each with its meaning."""
     labels, _ = parameter_table(moments, ["mean"])
-    family = f"of the least likely mean or sd, adjusted for those of {len(labels):,} parameters"
+    family = f"the smallest of all means and sds, adjusted for {len(labels):,} parameter(s)"
     yield "p-value", shown_p_value(moments).removeprefix("p ").removeprefix("= "), family
     if np.isfinite(moments["gain"]):
-        meaning = "times as many draws have plain means as exact as the corrected ones"
+        meaning = "how many times as many draws plain means need to be as precise as corrected ones"
         gain = float(moments["gain"])
         yield (
             "gain",

@@ -13,7 +13,12 @@ import xarray as xr
 
 import pymc_ksd.plots as plots
 import pymc_ksd.report.html_page as html
-from pymc_ksd.diagnostics.results import by_variable, parameter_table, status_of
+from pymc_ksd.diagnostics.results import (
+    by_variable,
+    parameter_table,
+    status_of,
+    why_uncorrected,
+)
 from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
 
 if TYPE_CHECKING:
@@ -43,15 +48,15 @@ _OF_DRAWS = (
 )
 #: The caption of the picture of parameters.
 _MOMENTS = (
-    "What the mean and the standard deviation of each parameter are off by, with 95 % intervals, "
-    "the worst first. What may be chance is pale."
+    "By how much the mean and the standard deviation of each parameter are off, with 95 % "
+    "intervals, the worst first. Errors that may be chance are pale."
 )
 #: What is said above the picture and the table of parameters.
 _PARAMETERS = (
     "By how much the mean and the standard deviation of each parameter are off: bias_mean in "
-    "posterior standard deviations, bias_sd as a part of the posterior's. stein_mean is the "
-    "corrected mean and stein_mcse its standard error. Coloured rows: p_value, adjusted for all "
-    "rows, at or below {level:g}."
+    "posterior standard deviations, bias_sd as a fraction of the posterior's. stein_mean is the "
+    "corrected mean and stein_mcse its standard error. Coloured rows have a p_value, adjusted for "
+    "all rows, at or below {level:g}."
 )
 #: Pictures of every observed variable.
 _OF_MODEL = (
@@ -280,11 +285,13 @@ def _test_values(test: xr.Dataset) -> dict[str, Any]:
 def _moment_values(moments: xr.Dataset) -> dict[str, Any]:
     names = moments["diagnostic"].values.tolist()
     labels, table = parameter_table(moments, names)
-    rows = {
-        label: dict(zip(names, row, strict=True)) for label, row in zip(labels, table, strict=True)
-    }
+    rows: dict[str, dict[str, Any]] = {}
+    for label, row in zip(labels, table, strict=True):
+        rows[label] = dict(zip(names, row, strict=True))
+        rows[label]["uncorrected"] = why_uncorrected(rows[label]["uncorrected"])
     numbers = {name: moments[name].item() for name in ("p_value", "gain")}
     settings = {name: moments.attrs.get(name) for name in ("alpha", "order", "margin")}
+    settings["not_shown"] = str(moments.attrs.get("not_shown", "")).splitlines()
     return _plain(_answer(moments) | numbers | settings | {"parameters": rows})
 
 

@@ -72,9 +72,9 @@ def ksd_report(
         (:func:`ksd_test`) and by their means and standard deviations (:func:`ksd_moments`) at half
         of it each, and of the predictive check of each observed variable.
     margin : float, optional
-        Let a certificate decide about the draws, at level `alpha`: that every mean is within so
-        many posterior standard deviations, and every standard deviation within this part, of the
-        posterior's. See :func:`ksd_moments`.
+        Let a certificate decide about the draws, at level `alpha`: that every mean is within this
+        many posterior standard deviations of the posterior's, and every standard deviation within
+        this fraction. See :func:`ksd_moments`.
     num_draws : int, optional
         Draws for the predictive check, by default 200 or as many as the level needs.
     max_draws : int, default 20000
@@ -202,7 +202,7 @@ def _checked_names(var_names: str | Sequence[str] | None, data: Any) -> Sequence
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(
-            f"`var_names` must name variables of `data` with numbers, got {', '.join(unknown)}."
+            f"`var_names` must name numeric variables of `data`, got {', '.join(unknown)}."
         )
     return names
 

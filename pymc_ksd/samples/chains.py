@@ -111,7 +111,8 @@ def largest_rhat_of(chains: np.ndarray) -> float:
     """Return ArviZ's rank-normalised split R-hat of the coordinate that has the largest.
 
     It is infinite where chains stand still, each in a place of its own, and NaN for chains of fewer
-    than 4 draws. Of a single chain the halves are compared.
+    than 4 draws. The halves of a single chain count as two chains, so that its quarters are
+    compared, and it has to have 8 draws.
     """
     chains = _two_or_more(chains)
     if chains.shape[1] < 4:

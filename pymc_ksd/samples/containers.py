@@ -144,11 +144,33 @@ def _tree(data: Any) -> xr.DataTree:
     return data if isinstance(data, xr.DataTree) else convert_to_datatree(data)
 
 
+def as_only_variable(data: Any, variables: Sequence[Variable]) -> Any:
+    """Return an array of draws as a dataset of the only variable, whatever the array is called.
+
+    Other containers, and draws of several variables, stay as they are.
+    """
+    if isinstance(data, xr.DataArray) and len(variables) == 1:
+        return data.to_dataset(name=variables[0].name)
+    return data
+
+
+def with_draw_numbers(draws: xr.Dataset) -> xr.Dataset:
+    """Label chains and draws by their numbers where they have no labels.
+
+    Errors name draws by their labels, which have to be those of the whole where draws are a part.
+    """
+    sizes = {dim: draws.sizes[dim] for dim in ("chain", "draw") if dim in draws.dims}
+    missing = {dim: np.arange(size) for dim, size in sizes.items() if dim not in draws.coords}
+    return draws.assign_coords(missing)
+
+
 def thinned(data: Any, step: int) -> Any:
     """Return a container with one draw of so many in all its groups."""
 
     def thin(group: xr.Dataset) -> xr.Dataset:
-        return group.isel(draw=slice(None, None, step)) if "draw" in group.dims else group
+        if "draw" not in group.dims:
+            return group
+        return with_draw_numbers(group).isel(draw=slice(None, None, step))
 
     tree = None if isinstance(data, xr.Dataset | xr.DataArray) else _tree(data)
     if tree is None or "posterior" not in tree.children:

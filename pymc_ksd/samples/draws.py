@@ -14,7 +14,7 @@ from pymc_ksd.models.bambi_models import BambiParameters
 from pymc_ksd.models.target import Belonging, Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import in_model_parameters, not_together
-from pymc_ksd.samples.containers import drawn_independently, draws_group
+from pymc_ksd.samples.containers import as_only_variable, drawn_independently, draws_group
 from pymc_ksd.samples.data import as_numbers
 from pymc_ksd.samples.sample import Sample
 
@@ -52,8 +52,7 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
             "`data` holds a sampler's draws, but the model has no free variables they could be "
             "draws of."
         )
-    if isinstance(data, xr.DataArray) and len(target.variables) == 1:
-        data = data.to_dataset(name=target.variables[0].name)
+    data = as_only_variable(data, target.variables)
     posterior = draws_group(data)
     if posterior is None:
         raise ValueError("`data` must have a group 'posterior' with the draws to be tested.")

@@ -13,13 +13,20 @@ import numpy as np
 import xarray as xr
 
 from pymc_ksd.models.target import Target
-from pymc_ksd.samples.containers import drawn_independently, draws_group
+from pymc_ksd.samples.containers import (
+    as_only_variable,
+    drawn_independently,
+    draws_group,
+    with_draw_numbers,
+)
 from pymc_ksd.samples.draws import check_together, read_draws
 
 #: Numbers from which on draws are not held in memory.
 _LARGE_NUMBERS = 10_000_000
 #: Numbers in a stretch.
 _STRETCH_NUMBERS = 1_000_000
+#: The least draws of a chain that tell how correlated they are.
+_CONSECUTIVE = 1_000
 
 
 def is_large(target: Target, data: Any) -> bool:
@@ -48,8 +55,7 @@ class DrawStream:
     def __init__(self, target: Target, data: Any, others: Sequence[str] = ()) -> None:
         self.target = target
         self.independent = drawn_independently(data)
-        if isinstance(data, xr.DataArray) and len(target.variables) == 1:
-            data = data.to_dataset(name=target.variables[0].name)
+        data = as_only_variable(data, target.variables)
         self.mismatch = check_together(target.belonging, draws_group(data), target.bambi)
         names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}
         names |= set() if target.bambi is None else target.bambi.names
@@ -64,10 +70,8 @@ class DrawStream:
                 self.n_chains, self.n_draws = sizes["chain"], sizes["draw"]
             elif sizes != {"chain": self.n_chains, "draw": self.n_draws}:
                 continue  # of other draws, as before the posterior was thinned
-            # Errors name draws by their labels, so that these have to be those of the whole.
-            numbers = {dim: range(size) for dim, size in sizes.items() if dim not in dataset.coords}
-            dataset = dataset[[name for name in dataset.data_vars if name in names]]
-            self._groups[group] = dataset.assign_coords(numbers)
+            dataset = with_draw_numbers(dataset)
+            self._groups[group] = dataset[[name for name in dataset.data_vars if name in names]]
 
     def points(self, multiple: int = 1) -> Iterator[np.ndarray]:
         """Read unconstrained draws of all chains together.
@@ -104,6 +108,14 @@ class DrawStream:
     def thinned(self, step: int) -> tuple[np.ndarray, xr.Dataset]:
         """Read one draw of so many, and the posterior that they are of."""
         return self._read(slice(None, None, step))
+
+    def consecutive(self) -> np.ndarray:
+        """Read consecutive draws from the middle of every chain, shape (chain, draw, d)."""
+        wanted = max(_STRETCH_NUMBERS // (self.n_chains * self.target.dim), _CONSECUTIVE)
+        length = min(wanted, self.n_draws)
+        start = (self.n_draws - length) // 2
+        points, _ = self._read(slice(start, start + length))
+        return points.reshape(length, self.n_chains, -1).swapaxes(0, 1)
 
     def _read(self, draws: slice) -> tuple[np.ndarray, xr.Dataset]:
         part = {name: dataset.isel(draw=draws).compute() for name, dataset in self._groups.items()}

@@ -8,6 +8,7 @@ import xarray as xr
 from scipy import special, stats
 
 from pymc_ksd import Score, ksd_expectation, ksd_moments
+from pymc_ksd.diagnostics.results import Uncorrected
 
 
 def draws_of(**values):
@@ -135,7 +136,7 @@ def test_deterministics_on_request_and_functions_of_draws(normal):
     result = ksd_moments(normal, draws, var_names=["double"])
     assert set(result.data_vars) == {"double", "p_value", "gain"}
     assert of(result, "double", "stein_mean") == pytest.approx(5, abs=1e-2)
-    with pytest.raises(ValueError, match=r"`var_names` must name variables of `data`.*got word"):
+    with pytest.raises(ValueError, match=r"must name numeric variables of `data`.*got word"):
         ksd_moments(normal, draws, var_names=["word"])
     square = ksd_expectation(normal, draws, lambda posterior: posterior["mu"] ** 2)
     error = of(square, "expectation", "stein_mcse")
@@ -217,6 +218,55 @@ def test_certificates(normal):
     assert ksd_moments(normal, slightly, margin=0.1).attrs["status"] == "certified"
 
 
+def test_draws_that_would_decide_take_the_test_that_decides():
+    """All must be proven inside, each by itself; one outside, adjusted for their number."""
+    score = Score.from_callable(lambda x: -x, dim=2, names=["a", "b"])
+    rng = np.random.default_rng(24)
+    for shift, tail in ((0.0, 0.05), (0.35, 0.05 / 8)):
+        values = rng.normal([shift, 0.0], 1, size=(4, 40, 2))
+        draws = draws_of(a=values[..., 0], b=values[..., 1])
+        result = ksd_moments(score, draws, margin=0.25)
+        assert result.attrs["status"] == "cannot tell"
+        names = ("mean", "sd")
+        bias, error = (
+            np.array([[of(result, x, f"{kind}_{name}") for name in names] for x in "ab"])
+            for kind in ("bias", "mcse_bias")
+        )
+        times = (stats.norm.isf(tail) * error / (np.abs(bias) - 0.25)) ** 2
+        outside = np.abs(bias) > 0.25
+        assert outside.any() == (shift > 0)
+        needed = 160 * (times[outside].min() if shift else times.max())
+        assert f"about {needed:,.0f} draws would" in result.attrs["reason"]
+
+
+def test_every_missing_correction_has_its_reason(normal):
+    draws = exact(np.random.default_rng(25))
+    draws["fixed"] = xr.full_like(draws["mu"], 3.0)
+    draws["hole"] = draws["mu"].where(draws["mu"] < 5)
+    result = ksd_moments(normal, draws, var_names=["mu", "fixed", "hole"])
+    why = {name: int(of(result, name, "uncorrected")) for name in ("mu", "fixed", "hole")}
+    expected = [Uncorrected.NO, Uncorrected.CONSTANT, Uncorrected.NOT_FINITE]
+    assert list(why.values()) == expected
+    draws["mu"] = draws["mu"] + 9
+    assert of(ksd_moments(normal, draws), "mu", "uncorrected") == Uncorrected.TOO_FAR
+    # Chains in two modes, each of which is right where it is.
+    score = Score.from_callable(lambda x: -x + 5 * np.tanh(5 * x), 1)
+    rng = np.random.default_rng(26)
+    modes = rng.normal([[-5.0], [5.0]], 1, size=(2, 500))
+    apart = ksd_moments(score, draws_of(x=modes))
+    assert of(apart, "x", "uncorrected") == Uncorrected.DISAGREE
+    # One draw with an enormous score.
+    values = rng.normal(size=(4, 250))
+    values[0, 7] = 4.0
+    steep = Score.from_callable(lambda x: np.where(x >= 3.99, -1e4, -x), 1)
+    few = ksd_moments(steep, draws_of(x=values))
+    assert of(few, "x", "uncorrected") == Uncorrected.FEW_DECIDE
+    narrow = Score.from_callable(lambda x: -x, 1)
+    thin = ksd_moments(narrow, draws_of(x=0.3 * rng.normal(size=(4, 500))))
+    assert np.isfinite(of(thin, "x", "stein_mean"))
+    assert of(thin, "x", "uncorrected") == Uncorrected.SD_TOO_FAR
+
+
 def test_chains_that_disagree_stand_still_or_are_short_cannot_tell():
     score = Score.from_callable(lambda x: -x, dim=2)
     rng = np.random.default_rng(9)
@@ -293,6 +343,68 @@ def test_functions_of_streamed_draws_may_take_any_variable(normal, monkeypatch):
     for name in ("double", "rare"):
         np.testing.assert_allclose(of(streamed, name, "mean"), of(held, name, "mean"), rtol=1e-9)
     assert of(held, "rare", "mean") > 0
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Few draws are too many to hold, and read in short stretches."""
+    pytest.importorskip("dask")
+    monkeypatch.setattr("pymc_ksd.samples.stream._LARGE_NUMBERS", 1_000)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 20_000)
+
+
+@pytest.mark.parametrize(("correlation", "gains"), [(0.0, True), (0.9, False)])
+def test_effective_number_of_streamed_draws_is_that_of_all(streamed, correlation, gains):
+    """Products of 20 coordinates, 230 features, take more draws than stand for all of them."""
+    score = Score.from_callable(lambda x: -x, dim=20)
+    values = np.random.default_rng(20).normal(size=(4, 3_000, 20))
+    for draw in range(1, 3_000):
+        values[:, draw] *= np.sqrt(1 - correlation**2)
+        values[:, draw] += correlation * values[:, draw - 1]
+    result = ksd_expectation(
+        score,
+        draws_of(x=values).chunk(draw=500),
+        lambda posterior: posterior["x"][..., 0] * posterior["x"][..., 1],
+    )
+    error = of(result, "expectation", "stein_mcse")
+    assert (error < 0.1 * of(result, "expectation", "mcse_mean")) == gains
+
+
+def test_streamed_array_may_have_any_name(normal, streamed):
+    with pm.Model() as model:
+        pm.Normal("mu", 2.0, 3.0)
+    array = exact(np.random.default_rng(21), 500)["mu"]
+    for name in ("mu", "other", None):
+        result = ksd_moments(model, array.rename(name).chunk(draw=100))
+        assert of(result, "mu", "mean") == pytest.approx(float(array.mean()))
+        found = ksd_expectation(model, array.rename(name), lambda posterior: posterior["mu"])
+        assert of(found, "expectation", "mean") == pytest.approx(float(array.mean()))
+    with pytest.raises(ValueError, match=r"lacks the variable\(s\) mu, tau .* it has other"):
+        ksd_moments(normal, array.rename("other").chunk(draw=100))
+
+
+@pytest.mark.parametrize("draw", [650, 651], ids=["among few", "among all"])
+def test_streamed_points_without_score_are_numbered_among_all(streamed, monkeypatch, draw):
+    monkeypatch.setattr("pymc_ksd.diagnostics.scored_draws._SOME", 140)
+    monkeypatch.setattr("pymc_ksd.samples.stream._STRETCH_NUMBERS", 300)
+    score = Score.from_callable(lambda x: np.where(x > 9, np.nan, -x), 1)
+    values = np.random.default_rng(22).normal(size=(2, 700))
+    values[1, draw] = 10.0
+    row = 2 * draw + 1
+    with pytest.raises(ValueError, match=rf"1 of 1400 points have no .* \(rows {row}\)"):
+        ksd_moments(score, draws_of(x=values).chunk(draw=100))
+
+
+def test_streamed_draws_outside_the_support_are_named_by_their_own_place(
+    normal, streamed, monkeypatch
+):
+    monkeypatch.setattr("pymc_ksd.diagnostics.moments._SOME_DRAWS", 200)
+    draws = exact(np.random.default_rng(23), 500)
+    draws["tau"].values[1, 330] = -1.0
+    with pytest.raises(
+        ValueError, match="outside the support of 'tau', first in chain 1, draw 330"
+    ):
+        ksd_moments(normal, draws.chunk(draw=100))
 
 
 def test_results_survive_a_file(normal, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 from scipy.signal import lfilter
 
-from pymc_ksd import DrawsWarning, Score, explain, ksd_ppc, ksd_test
+from pymc_ksd import DrawsWarning, Score, explain, ksd_moments, ksd_ppc, ksd_test
 from pymc_ksd.diagnostics.results import status_of
 
 
@@ -223,6 +223,11 @@ def test_draws_of_another_model_do_not_pass(of_another_model):
     assert result["p_value"] > 0.05
     assert result.attrs["status"] == "cannot tell"
     assert "'shifted' in `data` is not what `model` computes" in result.attrs["reason"]
+    assert result.attrs["mismatch"] == result.attrs["reason"]
+    assert explain(result).findings[0].advice[0].startswith("Test draws of this very model")
+    with pytest.warns(DrawsWarning, match="do not belong together"):
+        moments = ksd_moments(*of_another_model)
+    assert moments.attrs["mismatch"] == result.attrs["mismatch"]
     model, draws = of_another_model
     with pytest.warns(DrawsWarning, match="do not belong together"):
         wrong = ksd_test(model, draws.assign(mu=draws["mu"] + 3), random_seed=0)
@@ -243,7 +248,14 @@ def test_draws_of_another_model_say_nothing_of_this_one(rng, centre):
     assert (check["p_value"] <= 0.05) == (centre == 30)
     assert check.attrs["status"] == status_of(check) == "cannot tell"
     assert "belong together" in check.attrs["conclusion"]
-    assert explain(check).findings[0].advice[0].startswith("Test draws of this very model")
+    assert check.attrs["mismatch"] == check.attrs["reason"]
+    advice = "Test draws of this very model"
+    assert explain(check).findings[0].advice[0].startswith(advice)
+    # Whatever the words of the reason are.
+    other = check.assign_attrs(reason="Something else.")
+    assert explain(other).findings[0].advice[0].startswith(advice)
+    fewer = check.assign_attrs(mismatch="", reason="These draws belong together.")
+    assert not explain(fewer).findings[0].advice[0].startswith(advice)
     with pytest.warns(DrawsWarning, match="do not belong together"):
         new = ksd_test(model, values, posterior=posterior, random_seed=0, n_bootstrap=39)
     assert new.attrs["status"] == ("rejected" if centre == 30 else "cannot tell")

@@ -102,7 +102,7 @@ def test_ksd_summary_chooses_variables_as_arviz_does(names, filter_vars, expecte
 
 def test_ksd_summary_names_what_it_cannot_do(labelled, rng):
     model, posterior = labelled
-    with pytest.raises(ValueError, match=r"`var_names` must name variables of `data`.*got gamma"):
+    with pytest.raises(ValueError, match=r"must name numeric variables of `data`.*got gamma"):
         ksd_summary(model, posterior, var_names="gamma")
     with pytest.raises(ValueError, match="`order` must be 'auto', 1 or 2, got 3"):
         ksd_summary(model, posterior, order=3)

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import pymc_ksd
+from pymc_ksd.diagnostics.quantities import Quantities
 from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.report.command_line import load_model
 from pymc_ksd.samples.belonging import in_model_parameters
@@ -194,8 +195,42 @@ def test_draws_without_offsets_are_tested(rng):
     )
     result = pymc_ksd.ksd_test(model, posterior, random_seed=1, progressbar=False)
     assert "1|group_offset" in result
+    moments = pymc_ksd.ksd_moments(model, posterior, progressbar=False)
+    assert "1|group_offset" not in moments
+    assert moments.attrs["not_shown"] == "1|group_offset"
+    assert "do not contain them: 1|group_offset." in str(pymc_ksd.explain(moments))
+    named = pymc_ksd.ksd_moments(model, posterior, var_names="x", progressbar=False)
+    assert "not_shown" not in named.attrs
     check = pymc_ksd.ksd_ppc(model, posterior, num_draws=25, random_seed=1, progressbar=False)
     assert np.isfinite(check["p_value"])
+
+
+def test_moments_of_the_intercept_are_those_of_bambis(rng):
+    """Un-centred, as in the draws, and off by what the draws are off by."""
+    draws, _ = exact_draws(rng, 4, 500)
+    table = np.column_stack([np.ones(60), FRAME["x"]])
+    covariance = np.linalg.inv(table.T @ table)
+    truth = covariance @ table.T @ FRAME["y"]
+    sd = np.sqrt(np.diag(covariance))
+    moments = pymc_ksd.ksd_moments(linear(), draws, progressbar=False)
+    assert moments.attrs["status"] == "passed"
+    for name, mean, spread in zip(("Intercept", "x"), truth, sd, strict=True):
+        found = moments[name].to_series()
+        assert found["stein_mean"] == pytest.approx(mean, abs=0.01 * spread)
+        assert found["stein_sd"] == pytest.approx(spread, rel=0.01)
+    shifted = draws.assign(Intercept=draws["Intercept"] + 0.2 * sd[0])
+    off = pymc_ksd.ksd_moments(linear(), shifted, progressbar=False)
+    bias = (float(shifted["Intercept"].mean()) - truth[0]) / sd[0]
+    assert float(off["Intercept"].sel(diagnostic="bias_mean")) == pytest.approx(bias, abs=0.02)
+
+
+def test_own_features_of_bambis_intercept_are_those_of_all_its_terms(rng):
+    """It is a function of several coordinates, not of the centred intercept alone."""
+    target = pymc_ksd.compile_score(linear())._target
+    draws, _ = exact_draws(rng)
+    own = Quantities.of_variables(target, draws, ["Intercept", "x"]).own
+    assert own[0] == -1
+    assert own[1] == target.names.index("x")
 
 
 def test_changed_draws_of_any_model_are_noticed(labelled):

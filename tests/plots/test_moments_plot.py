@@ -74,6 +74,37 @@ def test_intervals_hold_what_draws_are_off_by(rng):
     assert (rates < 0.99).all(), rates
 
 
+def test_plot_takes_the_standard_errors_of_the_result(rng):
+    result = moments(rng, scale=0.8)
+    result["x[1]"].loc[{"diagnostic": ["mcse_bias_mean", "mcse_bias_sd"]}] = [0.5, 0.25]
+    axis, figure = axis_of(result)
+    ends = np.concatenate([line.get_xdata() for line in axis.lines])
+    for name, error in (("bias_mean", 0.5), ("bias_sd", 0.25)):
+        bias = float(result["x[1]"].sel(diagnostic=name))
+        for side in (-1, 1):
+            assert np.isclose(ends, bias + side * 1.96 * error).any()
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("scale", [0.7, 1.0, 1.4])
+def test_standard_errors_of_biases_are_those_of_normal_draws(scale, rng):
+    """Of the mean sd / sqrt(n), and of the standard deviation sd / sqrt(2 n)."""
+    found = moments(rng, dim=1, shift=0.0, scale=scale, n=1_000)["x[0]"]
+    mean, sd = found.sel(diagnostic=["mcse_bias_mean", "mcse_bias_sd"]).values
+    assert mean == pytest.approx(scale / np.sqrt(4_000), rel=0.1)
+    assert sd == pytest.approx(scale / np.sqrt(8_000), rel=0.1)
+
+
+def test_standard_errors_hold_where_features_explain_next_to_nothing(rng):
+    """Then z-scores are those of other functions, and their errors none of the bias."""
+    score = Score.from_callable(lambda x: -np.sin(8 * x), 3)
+    values = rng.uniform(-9 * np.pi, 9 * np.pi, size=(4, 250, 3))
+    draws = xr.Dataset({"x": (("chain", "draw", "k"), values)})
+    found = ksd_moments(score, draws)["x"]
+    mcse, sd, error = (found.sel(diagnostic=name) for name in ("mcse_mean", "sd", "mcse_bias_mean"))
+    np.testing.assert_allclose(error, mcse / sd, rtol=0.1)
+
+
 @pytest.mark.parametrize("dim", [1, 10, 200])
 def test_plot_is_legible_for_few_and_for_many(dim, rng):
     axis, figure = axis_of(moments(rng, dim=dim, margin=0.1))

@@ -10,7 +10,7 @@ import xarray as xr
 from rich.console import Console
 
 from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_moments, ksd_ppc, ksd_test
-from pymc_ksd.diagnostics.results import parameter_sizes
+from pymc_ksd.diagnostics.results import Uncorrected, parameter_sizes
 from pymc_ksd.report.convergence import arviz_findings, worst_numbers
 from pymc_ksd.report.explanations import low_share
 
@@ -315,10 +315,10 @@ def test_moments_that_are_right(rng):
     words = explain(moments)
     assert words.status == "passed"
     assert "no mean or standard deviation is off by more than chance" in headline(words)
-    assert "as exact as those of more than 2,000,000,000 draws" in str(words)
+    assert "as precise as those of more than 2,000,000,000 draws" in str(words)
     worth = {gain: str(explain(moments.assign(gain=gain))) for gain in (1.4, 22.4, np.nan)}
     assert ["(stein_mean)" in text for text in worth.values()] == [False, True, False]
-    assert "(stein_mean) are as exact as those of 45,000 draws." in worth[22.4]
+    assert "(stein_mean) are as precise as those of 45,000 draws." in worth[22.4]
     assert "margin=0.1" in str(words)
 
 
@@ -359,7 +359,47 @@ def test_what_is_too_far_off_has_no_number(rng):
     # Of a posterior that is right, it is said how many have none.
     moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
     moments["x"].loc[{"k": 1, "diagnostic": ["stein_mean", "bias_mean"]}] = np.nan
-    assert "The means of 1 of 2 parameters cannot be corrected." in str(explain(moments))
+    moments["x"].loc[{"k": 1, "diagnostic": "uncorrected"}] = Uncorrected.DISAGREE
+    assert (
+        "The means of 1 of 2 parameters cannot be corrected: parts of the draws disagree about the "
+        "correction (1)."
+    ) in str(explain(moments))
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (Uncorrected.FEW_DECIDE, "x[0]: off, but a few draws decide the correction."),
+        (Uncorrected.DISAGREE, "x[0]: off, but parts of the draws disagree about the correction."),
+        (Uncorrected.TOO_FAR, "x[0]: too far off to be corrected."),
+    ],
+)
+def test_what_is_off_and_has_no_number_says_why(why, words, rng):
+    moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
+    names = ["stein_mean", "bias_mean", "stein_sd", "bias_sd", "p_mean", "uncorrected"]
+    moments["x"].loc[{"k": 0, "diagnostic": names}] = [np.nan] * 4 + [1e-5, why]
+    rejected = moments.assign(p_value=1e-5).assign_attrs(status="rejected")
+    assert headline(explain(rejected)).endswith(words)
+    # Only what is too far off is known to lie outside a margin.
+    outside = explain(rejected.assign_attrs(margin=0.1))
+    assert headline(outside).endswith(words) == (why == Uncorrected.TOO_FAR)
+
+
+def test_an_sd_too_far_off_stands_beside_the_mean(rng):
+    moments = moments_of(rng, [0.0, 0.4], [1.0, 1.0])
+    names = ["stein_sd", "bias_sd", "p_sd", "uncorrected"]
+    moments["x"].loc[{"k": 1, "diagnostic": names}] = [np.nan] * 2 + [0, Uncorrected.SD_TOO_FAR]
+    words = headline(explain(moments))
+    assert re.search(r"x\[1\]: mean 0\.\d+ sd too high, sd too far off to be corrected\.$", words)
+
+
+def test_free_variables_that_are_not_stored_are_named(rng):
+    moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
+    assert "Not shown" not in str(explain(moments))
+    named = moments.assign_attrs(not_shown="1|g_offset\n1|h_offset")
+    words = "Not shown, because the draws do not contain them: 1|g_offset and 1|h_offset."
+    for status in ("passed", "rejected", "cannot tell"):
+        assert words in explain(named.assign_attrs(status=status)).findings[0].advice
 
 
 @pytest.mark.parametrize(("p_value", "weak"), [(0.03, True), (0.005, False)])

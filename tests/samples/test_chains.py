@@ -57,3 +57,15 @@ def test_many_series_are_taken_a_few_at_a_time(monkeypatch):
     whole = autocorrelation_times(chains)
     monkeypatch.setattr("pymc_ksd.samples.chains._NUMBERS_TOGETHER", 450)
     np.testing.assert_allclose(autocorrelation_times(chains), whole, rtol=1e-12)
+
+
+def test_quarters_of_a_single_chain_are_compared():
+    """Its halves may agree with each other where their own halves do not."""
+    rng = np.random.default_rng(3)
+    chain = rng.normal(size=(1, 400, 1)) + np.repeat([0.0, 3.0, 0.0, 3.0], 100)[:, None]
+    assert rhats(chain).item() < 1.01
+    assert largest_rhat_of(chain) > 1.5
+    expected = rhats(chain.reshape(2, 200, 1)).item()
+    assert largest_rhat_of(chain) == expected
+    assert np.isnan(largest_rhat_of(chain[:, :7]))
+    assert np.isfinite(largest_rhat_of(chain[:, :8]))

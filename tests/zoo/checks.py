@@ -21,13 +21,18 @@ __all__ = ["call", "check"]
 NOTHING_TOLD = {"unknown", "cannot tell"}
 #: Exact draws of a true model have a smaller p-value once in a hundred times; seeds are fixed.
 SMALLEST = 0.01
+#: Of a hundred draws a little more often; those of one model have an sd that is a fifth too small.
+SMALLEST_OF_MOMENTS = 0.001
 
 
 def call(function: str, model: Any, draws: xr.Dataset) -> Any:
     """Call a public function as a user would, with few replicates."""
     options: dict[str, Any] = {"progressbar": False, "random_seed": 1}
-    if function == "ksd_summary":
+    if function in ("ksd_summary", "ksd_moments", "ksd_expectation"):
         del options["random_seed"]
+    if function == "ksd_expectation":
+        first = next(name for name in _names(pymc_model(model)) if name in draws)
+        return pm.ksd_expectation(model, draws, lambda posterior: posterior[first] ** 2, **options)
     if function == "compile_score":
         score = pymc_ksd.compile_score(model)
         few = draws.isel(chain=0, draw=slice(5))
@@ -115,6 +120,49 @@ def _check_summary(entry: Entry, model: pm.Model, draws: xr.Dataset, table: pd.D
         assert any(str(row) == name or str(row).startswith(f"{name}[") for row in table.index)
 
 
+def _check_moments(entry: Entry, model: pm.Model, draws: xr.Dataset, result: xr.Dataset) -> None:
+    assert result.attrs["result"] == "ksd_moments"
+    for name in _names(model):
+        key = name if name in result else f"{name}_moments"
+        assert result[key].dims == (*_own_dims(draws[name]), "diagnostic")
+        _check_diagnostics(result[key])
+    status = pymc_ksd.explain(result).status
+    if entry.expectation("ksd_test") == CANNOT_TELL:
+        assert status in NOTHING_TOLD
+    elif entry.expectation("ksd_test") == NOT_PASSED:
+        assert status in {"rejected", *NOTHING_TOLD}
+    elif entry.exact is not None:
+        assert float(result["p_value"]) > SMALLEST_OF_MOMENTS
+    # A hundred draws may be too few, or a few of them decide.
+    assert (status in NOTHING_TOLD) == bool(result.attrs["reason"])
+
+
+def _check_expectation(
+    entry: Entry, model: pm.Model, draws: xr.Dataset, result: xr.Dataset
+) -> None:
+    assert result.attrs["result"] == "ksd_expectation"
+    first = next(name for name in _names(model) if name in draws)
+    np.testing.assert_allclose(
+        result["expectation"].sel(diagnostic="mean"), (draws[first] ** 2).mean(("chain", "draw"))
+    )
+    _check_diagnostics(result["expectation"])
+
+
+def _check_diagnostics(moments: xr.DataArray) -> None:
+    """Assert that what varies has plain numbers, and corrected ones or a reason why not."""
+    found = {
+        str(name): moments.sel(diagnostic=name).values for name in moments["diagnostic"].values
+    }
+    varies = found["sd"] > 0
+    for name in ("mean", "sd", "mcse_mean"):
+        assert np.isfinite(found[name]).all()
+    for name in ("p_mean", "p_sd"):
+        assert ((found[name] >= 0) & (found[name] <= 1))[varies].all()
+    for value, error in (("stein_mean", "stein_mcse"), ("bias_mean", "mcse_bias_mean")):
+        np.testing.assert_array_equal(np.isfinite(found[value]), np.isfinite(found[error]))
+    np.testing.assert_array_equal(np.isfinite(found["stein_sd"]), found["uncorrected"] == 0)
+
+
 def _check_evolution(entry: Entry, model: pm.Model, draws: xr.Dataset, result: xr.Dataset) -> None:
     assert result.attrs["result"] == "ksd_evolution"
     assert int(result["n_draws"][-1]) == draws.sizes["draw"]
@@ -158,6 +206,8 @@ _CHECKS: dict[str, Callable[..., None]] = {
     "ksd": _check_distance,
     "ksd_summary": _check_summary,
     "ksd_evolution": _check_evolution,
+    "ksd_moments": _check_moments,
+    "ksd_expectation": _check_expectation,
     "ksd_ppc": _check_predictive,
     "ksd_report": _check_report,
 }

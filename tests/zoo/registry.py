@@ -32,11 +32,18 @@ FUNCTIONS = (
     "ksd",
     "ksd_summary",
     "ksd_evolution",
+    "ksd_moments",
+    "ksd_expectation",
     "ksd_ppc",
     "ksd_report",
 )
 #: Functions that need the score of the free variables, and fail together where there is none.
-_OF_THE_SCORE = FUNCTIONS[:5]
+_OF_THE_SCORE = FUNCTIONS[:7]
+#: Functions of the default run: not the report, which takes longest, nor moments, which the summary
+#: has, too.
+_QUICK = tuple(
+    name for name in FUNCTIONS if name not in ("ksd_moments", "ksd_expectation", "ksd_report")
+)
 #: Which of the two stacks this is.
 PYMC = int(pm.__version__.split(".")[0])
 
@@ -177,7 +184,7 @@ def add(
     pending : mapping, optional
         By the name of a function, or ``"score"`` for all functions of draws, what happens today.
     quick : bool or sequence of str
-        Functions in the default run; if True, all but the report, which takes longest.
+        Functions in the default run; if True, all but the report and moments.
     **options
         Other fields of :class:`Entry`.
     """
@@ -190,7 +197,7 @@ def add(
         reasons |= dict.fromkeys(_OF_THE_SCORE if name == "score" else (name,), one)
 
     if isinstance(quick, bool):
-        quick = FUNCTIONS[:-1] if quick else ()
+        quick = _QUICK if quick else ()
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
         name = build.__name__

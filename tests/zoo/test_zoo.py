@@ -21,10 +21,13 @@ pytestmark = [
 ]
 
 
-#: These measure the same pairs as ksd_test does: slow cases of each run on one stack.
+#: These measure the same pairs as ksd_test does, or have the numbers of ksd_summary: slow cases of
+#: each run on one stack.
 ON_ONE_STACK = {
     "ksd": [pytest.mark.default_stack],
     "ksd_evolution": [pytest.mark.newer_stack],
+    "ksd_moments": [pytest.mark.default_stack],
+    "ksd_expectation": [pytest.mark.newer_stack],
 }
 
 

@@ -246,6 +246,7 @@ def _together(
         "result": "ksd_ppc",
         "status": status,
         "reason": reason,
+        "mismatch": mismatch,
         "target": "fitted",
         "kernel": options["kernel"],
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
