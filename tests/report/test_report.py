@@ -452,7 +452,7 @@ def test_text_among_the_draws_is_left_out(good):
     report = ksd_report(model, named, predictive=False, progressbar=False)
     assert report.summary.equals(good.summary)
     assert report.verdict.status == "passed"
-    with pytest.raises(ValueError, match="of `data` with numbers, got label"):
+    with pytest.raises(ValueError, match="numeric variables of `data`, got label"):
         ksd_report(model, named, var_names="label")
 
 
