@@ -1,6 +1,6 @@
-"""From a radial kernel's PyTensor expression to machine code for a block of pairs.
+"""From radial kernels' PyTensor expressions to machine code for a block of pairs.
 
-The kernel and its derivatives are written out as Python and placed in a copy of
+Kernels and their derivatives are written out as Python and placed in a copy of
 :mod:`pymc_ksd.engine.machine_loops`, which numba compiles. Copies live in PyTensor's directory of
 compiled code, named after their content, so that later processes find the machine code.
 """
@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import warnings
-from functools import cache
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +32,7 @@ from pytensor.tensor.math import Sum
 
 from pymc_ksd.compilation import EVERYBODY, FUNCTIONS_LOCK, kept
 from pymc_ksd.stein.kernels import Kernel
-from pymc_ksd.stein.stein_kernel import SteinKernel
+from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
 #: PyTensor's operations on numbers that NumPy has under the same name.
 _NUMPY = ("Cos", "Cosh", "Expm1", "Log", "Log1p", "Sin", "Sinh", "Sqrt", "Tan", "Tanh")
@@ -62,33 +65,86 @@ _CODE = {
 _CHAINS = {"Add": " + ", "Mul": " * "}
 #: Kernels' code that this machine cannot compile.
 _unusable: set[str] = set()
-#: Between what lines of the template the kernel's code goes.
-_MARKS = ("# <profile>\n", "# </profile>\n")
+#: Between what lines of the template the code is that is repeated for every kernel, and its own.
+_KERNEL = re.compile(r"^ *# <kernel>\n(.*?)^ *# </kernel>\n", re.DOTALL | re.MULTILINE)
+_PROFILE = re.compile(r"^# <profile>\n.*?^# </profile>\n", re.DOTALL | re.MULTILINE)
 
 
-def machine_loops(stein: SteinKernel) -> ModuleType | None:
-    """Return machine code for a Stein kernel, if it can be written out and no other is wanted."""
-    kernel = stein.kernel
-    if stein.compile_kwargs or not (stein.operator.has_machine_code and kernel.radial):
-        return None
+#: What stands before the definition of every function of the loops.
+_DECORATOR = "@njit(**_OPTIONS)\n"
+
+
+@dataclass(frozen=True)
+class MachineLoops:
+    """Machine code for some kernels.
+
+    Attributes
+    ----------
+    module : module
+        A compiled copy of :mod:`pymc_ksd.engine.machine_loops`.
+    kinds : mapping of hashable to int
+        The kernels' numbers in it, by their structure.
+    """
+
+    module: ModuleType
+    kinds: Mapping[Hashable, int]
+
+    def profile_at_zero(self, member: Member) -> tuple[float, float]:
+        """Return a member's kernel and its first derivative at distance zero."""
+        profile = getattr(self.module, f"profile_{self.kinds[member.stein.kernel.structure]}")
+        value, slope, _ = profile(0.0, tuple(map(float, member.parameters)))
+        return value, slope
+
+
+def machine_loops(steins: Iterable[SteinKernel]) -> MachineLoops | None:
+    """Return machine code for those Stein kernels that can be written out, if any can.
+
+    Kernels that are to be compiled in another way are left out.
+    """
+    found: dict[Hashable, str] = {}
     with FUNCTIONS_LOCK:
-        source = kept(EVERYBODY, ("source", kernel.structure), lambda: profile_source(kernel))
-        if source is None or source in _unusable:
-            return None
-        try:
-            loops = _loops_module(source)
-            # The kernel's own code, the only part of the loops that is not the same for all.
-            loops.profile(1.0, tuple(map(float, kernel.parameter_values(1.0))))
-        except Exception as error:  # of numba, of the compiler or of the file system
-            _unusable.add(source)
-            warnings.warn(
-                f"The kernel {kernel!r} could not be compiled to machine code "
-                f"({type(error).__name__}: {error}). Results are the same, but slower; "
-                'compile_kwargs={"mode": "NUMBA"} may help.',
-                stacklevel=2,
+        for stein in steins:
+            if not may_have_machine_code(stein):
+                continue
+            kernel = stein.kernel
+            source = kept(
+                EVERYBODY, ("source", kernel.structure), partial(profile_source, kernel)
             )
+            if source is not None and source not in _unusable and _compiles(source, kernel):
+                found[kernel.structure] = source
+        if not found:
             return None
-        return loops
+        sources = sorted(set(found.values()))
+        kinds = {structure: sources.index(source) for structure, source in found.items()}
+        return MachineLoops(_loops_module(tuple(sources)), kinds)
+
+
+def may_have_machine_code(stein: SteinKernel) -> bool:
+    """Whether a Stein kernel is radial and to be compiled in no other way."""
+    return not stein.compile_kwargs and stein.operator.has_machine_code and stein.kernel.radial
+
+
+@cache
+def machine_signs() -> ModuleType:
+    """Return machine code for quadratic forms of signs."""
+    return stored_module(template("machine_signs"))
+
+
+def _compiles(source: str, kernel: Kernel) -> bool:
+    """Whether a kernel's own code can be compiled, the only part that is not the same for all."""
+    try:
+        module = _loops_module((source,))
+        module.profile_0(1.0, tuple(map(float, kernel.parameter_values(1.0))))
+        return True
+    except Exception as error:  # of numba, of the compiler or of the file system
+        _unusable.add(source)
+        warnings.warn(
+            f"The kernel {kernel!r} could not be compiled to machine code "
+            f"({type(error).__name__}: {error}). Results are the same, but slower; "
+            'compile_kwargs={"mode": "NUMBA"} may help.',
+            stacklevel=3,
+        )
+        return False
 
 
 def profile_source(kernel: Kernel) -> str | None:
@@ -102,8 +158,9 @@ def profile_source(kernel: Kernel) -> str | None:
     Returns
     -------
     str or None
-        A function ``profile(squared, parameters)``; None where the kernel's expression has
-        operations that are not written out here.
+        Functions ``profile_0(squared, parameters)`` and ``parameters_0(row)``, which takes the
+        parameters from the beginning of an array; None where the kernel's expression has operations
+        that are not written out here.
     """
     squared = pt.dscalar("squared")
     count = len(kernel.parameter_values(1.0))
@@ -139,9 +196,12 @@ def profile_source(kernel: Kernel) -> str | None:
         # What has been computed before is used again.
         names[node.outputs[0]] = lines.setdefault(code, f"v{len(lines)}")
     results = ", ".join(name(output) for output in outputs)
-    head = "@njit(**_OPTIONS)\ndef profile(squared, parameters):\n"
     body = "".join(f"    {variable} = {code}\n" for code, variable in lines.items())
-    return f"{head}{body}    return {results}\n"
+    numbers = "".join(f"row[{index}], " for index in range(count))
+    return (
+        f"{_DECORATOR}def profile_0(squared, parameters):\n{body}    return {results}\n\n\n"
+        f"{_DECORATOR}def parameters_0(row):\n    return ({numbers})\n"
+    )
 
 
 def _is_number(variable: Any) -> bool:
@@ -153,21 +213,37 @@ def _is_number(variable: Any) -> bool:
 
 
 @cache
-def _loops_module(source: str) -> ModuleType:
-    """Return the loops over a block of pairs with a kernel's code inside.
+def _loops_module(sources: tuple[str, ...]) -> ModuleType:
+    """Return the loops over a block of pairs with kernels' code inside.
 
     Parameters
     ----------
-    source : str
-        The kernel's code, from :func:`profile_source`.
+    sources : tuple of str
+        Each kernel's code, from :func:`profile_source`.
 
     Returns
     -------
     module
     """
-    template = Path(__file__).with_name("machine_loops.py").read_text(encoding="utf-8")
-    start, end = (template.index(mark) for mark in _MARKS)
-    text = template[:start] + source + "\n\n" + template[end + len(_MARKS[1]) :]
+
+    def for_every_kernel(section: re.Match[str]) -> str:
+        texts = [_PROFILE.sub(lambda _: source, section[1]) for source in sources]
+        return "".join(
+            text.replace("_0(", f"_{number}(").replace("kind == 0", f"kind == {number}")
+            for number, text in enumerate(texts)
+        )
+
+    return stored_module(_KERNEL.sub(for_every_kernel, template("machine_loops")))
+
+
+def template(name: str) -> str:
+    """Return the text of a module of this package that is only compiled as a copy."""
+    return Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+
+
+@cache
+def stored_module(text: str) -> ModuleType:
+    """Return a module with this text, whose machine code is kept for later processes."""
     name = f"pymc_ksd_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     path = _stored(text, f"{name}.py")
     specification = importlib.util.spec_from_file_location(name, path)

@@ -103,8 +103,7 @@ class PairWork:
             if self.groups is not None:
                 arrays[f"{side}.groups"] = self.groups[part]
             if self.weights is not None:
-                precision = np.float32 if functions.fused else np.float64
-                arrays[f"{side}.weights"] = self.weights[:, part].astype(precision)
+                arrays[f"{side}.weights"] = self.weights[:, part]
         found = list(functions.evaluate(arrays))
         sums = {name: np.array([own[name] for own in found]) for name in found[0]}
         earlier = sums.pop("earlier", None)
