@@ -107,8 +107,8 @@ class BlockOutputs(NamedTuple):
     u : ndarray of shape (members, n, m) or (0, 0, 0)
         The Stein kernels.
     small : ndarray of shape (members, n, m) or (0, 0, 0)
-        The Stein kernels times a factor, in single precision and without a point's pair with
-        itself.
+        The Stein kernels times a factor, in single precision; where rows and columns are the same
+        points, twice those of columns after a row and no others.
     values : ndarray of shape (members, 3, n, m) or (0, 0, 0, 0)
         The kernels, twice their first and four times their second derivative.
     sums : ndarray of shape (members, d) or (0, 0)
@@ -157,20 +157,21 @@ class MachineBlock:
             before=np.zeros((count, 2, m)) if wanted.groups else _NO_STACK,
         )
         forms = QuadraticForms.of(arrays, count) if wanted.weights else None
+        room = np.empty(count * step * m if forms else 0, dtype=np.float32)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             part = _rows_of(inputs, rows, direct)
             shape = (count, rows.stop - start, m)
             filled = outputs._replace(u=outputs.u[:, rows])
             if forms:
-                filled = filled._replace(small=np.empty(shape, np.float32))
+                filled = filled._replace(small=room[: np.prod(shape)].reshape(shape))
             if wanted.coordinates and not direct:
                 filled = filled._replace(values=np.empty((count, 3, *shape[1:])))
             self.loops.module.reduce_block(part, filled)
             if wanted.coordinates and not direct:
                 sums += [_coordinate_sums(values, part) for values in filled.values]
             if forms:
-                forms.add(filled.small, rows)
+                forms.add(filled.small, rows, part.position)
         if self.wanted is None:
             return {"u": outputs.u}
         results: dict[str, Any] = {"u": outputs.totals}
@@ -272,16 +273,21 @@ class QuadraticForms:
             return cls(rows, columns, machine_signs().column_codes(columns), total)
         return cls(rows.astype(np.float32), columns.astype(np.float32), None, total)
 
-    def add(self, u: np.ndarray, rows: slice) -> None:
-        """Add the values of some rows, shape (members, rows, columns)."""
-        count, n, m = u.shape
+    def add(self, u: np.ndarray, rows: slice, position: int) -> None:
+        """Add the values of some rows, shape (members, rows, columns).
+
+        From their position on, where that is not negative: they are zero before it.
+        """
         if self.codes is not None:
             signs, forms = machine_signs(), np.zeros(self.total.T.shape)
             own = signs.row_codes(np.ascontiguousarray(self.rows[:, rows]))
-            signs.add_forms(u, own, self.codes, forms)
+            signs.add_forms(u, own, self.codes, position, forms)
             self.total[:] += forms.T
             return
-        products = np.dot(self.columns, u.reshape(-1, m).T).reshape(-1, count, n)
+        count, n, m = u.shape
+        begin = max(position, 0)
+        values = u.reshape(-1, m)[:, begin:]
+        products = np.dot(self.columns[:, begin:], values.T).reshape(-1, count, n)
         products *= self.rows[:, None, rows]
         self.total[:] += products.sum(axis=2, dtype=np.float64).T
 

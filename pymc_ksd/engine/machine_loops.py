@@ -162,13 +162,14 @@ def put(i, k, inputs, outputs, u):
         for j in range(m):
             outputs.u[k, i, j] = u[j]
     if outputs.small.shape[1]:
-        scale = inputs.scales[k]
+        small = outputs.small[k, i]
+        scale = inputs.scales[k] * (2.0 if inputs.position >= 0 else 1.0)
         for j in range(m):
             number = u[j] * scale
             # Next to the smallest numbers arithmetic is slow, and they add nothing.
-            outputs.small[k, i, j] = 0.0 if abs(number) < 1e-30 else number
+            small[j] = 0.0 if abs(number) < 1e-30 else number
         if inputs.position >= 0:
-            outputs.small[k, i, inputs.position + i] = 0.0
+            small[: inputs.position + i + 1] = 0.0
     if outputs.before.shape[2]:
         group, others = inputs.row_groups[i], inputs.column_groups
         for j in range(inputs.position + i + 1 if inputs.position >= 0 else 0, m):
