@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,7 +146,7 @@ class MachineBlock:
         """Reduce the block of rows and columns, see ``SteinKernel.block``, for each member."""
         wanted, inputs = self.wanted or Wanted(), self._inputs(arrays)
         (n, dim), m, count = inputs.x.shape, inputs.y.shape[1], len(self.members)
-        direct = dim <= _DIRECT_DIM
+        direct = self.loops.compiled and dim <= _DIRECT_DIM
         step = self._rows_at_a_time(n, direct)
         sums = np.zeros((count, dim))
         outputs = BlockOutputs(
@@ -156,7 +155,7 @@ class MachineBlock:
             sums=sums if wanted.coordinates and direct else _NO_MATRIX,
             before=np.zeros((count, 2, m)) if wanted.groups else _NO_STACK,
         )
-        forms = QuadraticForms.of(arrays, count) if wanted.weights else None
+        forms = self._forms(arrays) if wanted.weights else None
         room = np.empty(count * step * m if forms else 0, dtype=np.float32)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
@@ -193,23 +192,9 @@ class MachineBlock:
             rows = min(rows, max(4, _WEIGHTED_ROWS // len(self.members) // 4 * 4))
         return rows
 
-    @cached_property
-    def _numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the loops read of members: their kernels, parameters, and whether they are tilted."""
-        steins = [member.stein for member in self.members]
-        parameters = [member.parameters for member in self.members]
-        table = np.zeros((len(steins), max(1, *map(len, parameters))))
-        for row, numbers in zip(table, parameters, strict=True):
-            row[: len(numbers)] = numbers
-        return (
-            np.array([self.loops.kinds[stein.kernel.structure] for stein in steins]),
-            table,
-            np.array([stein.operator.tilted for stein in steins]),
-        )
-
     def _inputs(self, arrays: Mapping[str, Any]) -> BlockInputs:
         """Arrange what the loops read."""
-        wanted, numbers = self.wanted or Wanted(), self._numbers
+        wanted, numbers = self.wanted or Wanted(), self.loops.numbers(self.members)
         x, s, t = arrays["row.positions"], *(arrays[f"{side}.scores"] for side in _SIDES)
         more: dict[str, Any] = {}
         if numbers[-1].any():
@@ -227,21 +212,37 @@ class MachineBlock:
             same = arrays["row.numbers"][0] == arrays["column.numbers"][0]
             more["position"] = 0 if same else -1
         if wanted.weights:
-            more["scales"] = np.array([1 / self._bound(member, arrays) for member in self.members])
+            more["scales"] = self._scales(arrays)
         return BlockInputs(x, s, *_turned(arrays["column.positions"], t), *numbers, **more)
 
-    def _bound(self, member: Member, arrays: Mapping[str, Any]) -> float:
-        """Return a number that no value in the block exceeds, by the Cauchy–Schwarz inequality."""
-        value, slope = self.loops.profile_at_zero(member)
-        bound = 1.0
+    def _scales(self, arrays: Mapping[str, Any]) -> np.ndarray:
+        """Return factors with which no member's value in the block is larger than one.
+
+        They follow from the Cauchy–Schwarz inequality.
+        """
+        bounds = np.ones(len(self.members))
         for side in _SIDES:
-            scores = arrays[f"{side}.{member.stein.operator.scores}"]
-            squares = np.einsum("ij,ij->i", scores, scores)
-            roots = np.sqrt(value * squares - 2 * slope * scores.shape[1])
-            if member.stein.operator.tilted:
-                roots *= arrays[f"{side}.tilts"][:, 0]
-            bound *= float(roots.max())
-        return bound if 0 < bound < np.inf else 1.0
+            scores = arrays[f"{side}.scores"]
+            squares, dim = np.einsum("ij,ij->i", scores, scores), scores.shape[1]
+            for number, member in enumerate(self.members):
+                value, slope = self.loops.profile_at_zero(member)
+                if member.stein.operator.tilted:
+                    tilts, factors = arrays[f"{side}.tilts"], arrays[f"{side}.tilt_factors"]
+                    tilted = value * factors[:, 0] ** 2 * squares - 2 * slope * dim
+                    bounds[number] *= np.sqrt((tilts[:, 0] ** 2 * tilted).max())
+                else:
+                    bounds[number] *= np.sqrt(value * squares.max() - 2 * slope * dim)
+        return 1 / np.where((bounds > 0) & (bounds < np.inf), bounds, 1.0)
+
+    def _forms(self, arrays: Mapping[str, Any]) -> QuadraticForms:
+        """Begin to add up quadratic forms in the weights of a block."""
+        rows, columns = (arrays[f"{side}.weights"] for side in _SIDES)
+        total = np.zeros((len(self.members), len(rows)))
+        several = self.loops.compiled and len(self.members) >= _LOOKED_UP
+        if several and all(map(_are_signs, (rows, columns))):
+            rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
+            return QuadraticForms(rows, columns, total, machine_signs().column_codes(columns))
+        return QuadraticForms(rows.astype(np.float32), columns.astype(np.float32), total)
 
 
 @dataclass(frozen=True)
@@ -252,26 +253,16 @@ class QuadraticForms:
     ----------
     rows, columns : ndarray of shape (replicates, n) or (replicates, m)
         Weights, in single precision or of one byte.
-    codes : ndarray, optional
-        The columns' weights as codes, where all are signs that are looked up in tables.
     total : ndarray of shape (members, replicates)
         The sums.
+    codes : ndarray, optional
+        The columns' weights as codes, where all are signs that are looked up in tables.
     """
 
     rows: np.ndarray
     columns: np.ndarray
-    codes: np.ndarray | None
     total: np.ndarray
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, Any], n_members: int) -> QuadraticForms:
-        """Begin a block with these weights."""
-        rows, columns = (arrays[f"{side}.weights"] for side in _SIDES)
-        total = np.zeros((n_members, len(rows)))
-        if n_members >= _LOOKED_UP and all(map(_are_signs, (rows, columns))):
-            rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
-            return cls(rows, columns, machine_signs().column_codes(columns), total)
-        return cls(rows.astype(np.float32), columns.astype(np.float32), None, total)
+    codes: np.ndarray | None = None
 
     def add(self, u: np.ndarray, rows: slice, position: int) -> None:
         """Add the values of some rows, shape (members, rows, columns).

@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 
 from pymc_ksd.compilation import EVERYBODY, FUNCTIONS_LOCK, kept
+from pymc_ksd.engine.array_loops import ArrayLoops
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
@@ -61,6 +62,16 @@ _CODE = {
     "Switch": "{1} if {0} else {2}",
     "TrueDiv": "{0} / {1}",
 }
+#: What some of them are for arrays.
+_ARRAY_CODE = _CODE | {
+    "Abs": "np.abs({0})",
+    "Exp": "np.exp({0})",
+    "Maximum": "np.maximum({0}, {1})",
+    "Minimum": "np.minimum({0}, {1})",
+    "ScalarMaximum": "np.maximum({0}, {1})",
+    "ScalarMinimum": "np.minimum({0}, {1})",
+    "Switch": "np.where({0}, {1}, {2})",
+}
 #: Operations with any number of arguments.
 _CHAINS = {"Add": " + ", "Mul": " * "}
 #: Kernels' code that this machine cannot compile.
@@ -76,18 +87,38 @@ _DECORATOR = "@njit(**_OPTIONS)\n"
 
 @dataclass(frozen=True)
 class MachineLoops:
-    """Machine code for some kernels.
+    """Code for some kernels.
 
     Attributes
     ----------
-    module : module
-        A compiled copy of :mod:`pymc_ksd.engine.machine_loops`.
+    module : module or ArrayLoops
+        A compiled copy of :mod:`pymc_ksd.engine.machine_loops`, or the same for arrays.
     kinds : mapping of hashable to int
         The kernels' numbers in it, by their structure.
+    compiled : bool
+        Whether it is machine code.
     """
 
-    module: ModuleType
+    module: Any
     kinds: Mapping[Hashable, int]
+    compiled: bool = True
+
+    def takes(self, stein: SteinKernel) -> bool:
+        """Whether a Stein kernel is among them."""
+        return may_have_machine_code(stein) and stein.kernel.structure in self.kinds
+
+    def numbers(self, members: Sequence[Member]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what the loops read of members: kinds, parameters, and whether they are tilted."""
+        steins = [member.stein for member in members]
+        parameters = [member.parameters for member in members]
+        table = np.zeros((len(steins), max(1, *map(len, parameters))))
+        for row, numbers in zip(table, parameters, strict=True):
+            row[: len(numbers)] = numbers
+        return (
+            np.array([self.kinds[stein.kernel.structure] for stein in steins]),
+            table,
+            np.array([stein.operator.tilted for stein in steins]),
+        )
 
     def profile_at_zero(self, member: Member) -> tuple[float, float]:
         """Return a member's kernel and its first derivative at distance zero."""
@@ -96,10 +127,21 @@ class MachineLoops:
         return value, slope
 
 
-def machine_loops(steins: Iterable[SteinKernel]) -> MachineLoops | None:
-    """Return machine code for those Stein kernels that can be written out, if any can.
+def machine_loops(steins: Iterable[SteinKernel], *, compiled: bool = True) -> MachineLoops | None:
+    """Return code for those Stein kernels that can be written out, if any can.
 
     Kernels that are to be compiled in another way are left out.
+
+    Parameters
+    ----------
+    steins : iterable of SteinKernel
+        The Stein kernels.
+    compiled : bool, default True
+        Whether machine code is worth the seconds it may take to compile; else for arrays.
+
+    Returns
+    -------
+    MachineLoops or None
     """
     found: dict[Hashable, str] = {}
     with FUNCTIONS_LOCK:
@@ -107,16 +149,19 @@ def machine_loops(steins: Iterable[SteinKernel]) -> MachineLoops | None:
             if not may_have_machine_code(stein):
                 continue
             kernel = stein.kernel
-            source = kept(
-                EVERYBODY, ("source", kernel.structure), partial(profile_source, kernel)
-            )
-            if source is not None and source not in _unusable and _compiles(source, kernel):
+            key = ("source", kernel.structure, compiled)
+            source = kept(EVERYBODY, key, partial(profile_source, kernel, arrays=not compiled))
+            if source is not None and (not compiled or _compiles(source, kernel)):
                 found[kernel.structure] = source
         if not found:
             return None
-        sources = sorted(set(found.values()))
+        sources = tuple(sorted(set(found.values())))
         kinds = {structure: sources.index(source) for structure, source in found.items()}
-        return MachineLoops(_loops_module(tuple(sources)), kinds)
+        module = _loops_module(sources) if compiled else _array_loops(sources)
+        return MachineLoops(module, kinds, compiled)
+
+
+_array_loops = cache(ArrayLoops)
 
 
 def may_have_machine_code(stein: SteinKernel) -> bool:
@@ -132,6 +177,8 @@ def machine_signs() -> ModuleType:
 
 def _compiles(source: str, kernel: Kernel) -> bool:
     """Whether a kernel's own code can be compiled, the only part that is not the same for all."""
+    if source in _unusable:
+        return False
     try:
         module = _loops_module((source,))
         module.profile_0(1.0, tuple(map(float, kernel.parameter_values(1.0))))
@@ -147,13 +194,15 @@ def _compiles(source: str, kernel: Kernel) -> bool:
         return False
 
 
-def profile_source(kernel: Kernel) -> str | None:
+def profile_source(kernel: Kernel, *, arrays: bool = False) -> str | None:
     """Return Python code for a radial kernel and its first two derivatives.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
+    arrays : bool, default False
+        Whether squared distances are arrays and nothing is to be compiled.
 
     Returns
     -------
@@ -179,6 +228,7 @@ def profile_source(kernel: Kernel) -> str | None:
     if not all(_is_number(root) for root in roots):
         return None
     lines: dict[str, str] = {}
+    known = _ARRAY_CODE if arrays else _CODE
     for node in io_toposort(inputs, outputs):
         arguments = [name(variable) for variable in node.inputs]
         if isinstance(node.op, DimShuffle | Sum):  # of a single number
@@ -190,18 +240,18 @@ def profile_source(kernel: Kernel) -> str | None:
             names[node.outputs[0]] = arguments[0]
             continue
         kind = type(node.op.scalar_op).__name__
-        if kind not in _CODE | _CHAINS:
+        if kind not in known | _CHAINS:
             return None
-        code = _CODE[kind].format(*arguments) if kind in _CODE else _CHAINS[kind].join(arguments)
+        code = known[kind].format(*arguments) if kind in known else _CHAINS[kind].join(arguments)
         # What has been computed before is used again.
         names[node.outputs[0]] = lines.setdefault(code, f"v{len(lines)}")
     results = ", ".join(name(output) for output in outputs)
     body = "".join(f"    {variable} = {code}\n" for code, variable in lines.items())
     numbers = "".join(f"row[{index}], " for index in range(count))
-    return (
-        f"{_DECORATOR}def profile_0(squared, parameters):\n{body}    return {results}\n\n\n"
-        f"{_DECORATOR}def parameters_0(row):\n    return ({numbers})\n"
-    )
+    profile = f"def profile_0(squared, parameters):\n{body}    return {results}\n"
+    if arrays:
+        return profile
+    return f"{_DECORATOR}{profile}\n\n{_DECORATOR}def parameters_0(row):\n    return ({numbers})\n"
 
 
 def _is_number(variable: Any) -> bool:
@@ -227,7 +277,8 @@ def _loops_module(sources: tuple[str, ...]) -> ModuleType:
     """
 
     def for_every_kernel(section: re.Match[str]) -> str:
-        texts = [_PROFILE.sub(lambda _: source, section[1]) for source in sources]
+        before, *after = _PROFILE.split(section[1])
+        texts = [source.join([before, *after]) for source in sources]
         return "".join(
             text.replace("_0(", f"_{number}(").replace("kind == 0", f"kind == {number}")
             for number, text in enumerate(texts)
