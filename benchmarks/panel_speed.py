@@ -108,12 +108,11 @@ def _aggregated_jax() -> Callable[..., np.ndarray]:
 
 
 def _ksdagg() -> Callable[..., Any]:
-    from ksdagg.jax import ksdagg
+    from ksdagg import ksdagg
 
     def run(x: np.ndarray, s: np.ndarray, h: float, signs: np.ndarray) -> Any:
-        # It draws its signs itself: so many for levels and so many for quantiles, and the sample's.
-        half = len(signs) // 2
-        return ksdagg(x, s, number_bandwidths=len(_TEN), B1=half, B2=half)
+        # Ten bandwidths and 4,001 replicates are its defaults; other numbers it cannot trace.
+        return np.asarray(ksdagg(x.astype(np.float32), s.astype(np.float32)))
 
     return run
 
