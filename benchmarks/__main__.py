@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import first_answer, speed
+from benchmarks import first_answer, panel_speed, speed
 from benchmarks.rates import header, page
 from benchmarks.speed_cases import statistics
 
 SECTIONS = (
     "statistic",
     "test",
+    "panel",
     "memory",
     "growth",
     "large",
@@ -101,6 +102,27 @@ def test_section(n: int, n_bootstrap: int) -> list[str | list[str]]:
         "others get their weights. The floor is that of the statistic and one product of the "
         "weights with half of the matrix, in double precision.",
         _table(columns, "method"),
+    ]
+
+
+def panel_section(n: int, n_bootstrap: int) -> list[str | list[str]]:
+    """Compare a panel with one kernel, and with another implementation of many bandwidths."""
+    dim, points, replicates = 10, 2 * n // 5, 4 * n_bootstrap + 1
+    _say("panel")
+    nine = panel_speed.panel_seconds(n, dim, n_bootstrap)
+    ten = panel_speed.aggregated_seconds(points, dim, replicates)
+    one_memory, nine_memory = (panel_speed.panel_memory(k, n, n_bootstrap) for k in (1, 9))
+    return [
+        f"## A panel of kernels, n = {n:,}, d = {dim}, {n_bootstrap:,} replicates",
+        "Statistics and replicates of one kernel, and of nine at once: `rbf` with the bandwidth "
+        "times 1/8 to 4, `imq` with it times 1/4, 1 and 4.",
+        _table({"seconds and ratio": nine}, "weights"),
+        f"Memory above `import pymc`: one kernel {one_memory:,.0f} MB, nine {nine_memory:,.0f} MB. "
+        f"Nine kernels of 100 points in 2 dimensions with 1,000 replicates: "
+        f"{1_000 * panel_speed.small_panel():.1f} ms.",
+        f"Ten bandwidths, {replicates:,} replicates by random signs, n = {points:,}: what ksdagg "
+        "computes. `jax.jit` is the same written with JAX in single precision.",
+        _table({"seconds and ratio": ten}, "method"),
     ]
 
 
@@ -247,6 +269,7 @@ def main() -> None:
     sections: dict[str, Callable[[], list[str | list[str]]]] = {
         "statistic": lambda: statistic_section(n),
         "test": lambda: test_section(n, m),
+        "panel": lambda: panel_section(n, m),
         "memory": lambda: memory_section(n, m),
         "growth": lambda: growth_section(quick),
         "large": lambda: large_section(quick),

@@ -28,11 +28,13 @@ __all__ = [
     "cluster_seconds",
     "compare",
     "floor_seconds",
+    "fresh",
     "growth",
     "large",
     "memory",
     "n_cores",
     "sample",
+    "seconds",
     "small_tests",
     "test_seconds",
 ]
@@ -150,17 +152,18 @@ def peak():
     status = pathlib.Path("/proc/self/status").read_text()
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", status).group(1)) / 1024
 before = peak()
-from benchmarks import speed
+import importlib
+module = importlib.import_module(f"benchmarks.{sys.argv[1]}")
 start = time.perf_counter()
-getattr(speed, sys.argv[1])(*json.loads(sys.argv[2]))
+getattr(module, sys.argv[2])(*json.loads(sys.argv[3]))
 print(json.dumps([peak() - before, time.perf_counter() - start]))
 """
 
 
-def _fresh(function: str, *arguments: Any) -> tuple[float, float]:
-    """Run a function of this module in a fresh process; return megabytes and seconds."""
+def fresh(function: str, *arguments: Any, module: str = "speed") -> tuple[float, float]:
+    """Run a function of a benchmark in a fresh process; return megabytes and seconds."""
     finished = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _FRESH, function, json.dumps(arguments)],
+        [sys.executable, "-W", "ignore", "-c", _FRESH, module, function, json.dumps(arguments)],
         capture_output=True,
         text=True,
         check=True,
@@ -183,7 +186,7 @@ def memory_case(name: str, n: int, n_bootstrap: int) -> None:
 
 def memory(name: str, n: int, n_bootstrap: int) -> float:
     """Return the peak memory of a fresh process above ``import pymc``, in megabytes."""
-    return _fresh("memory_case", name, n, n_bootstrap)[0]
+    return fresh("memory_case", name, n, n_bootstrap)[0]
 
 
 def large_case(statistic: str, n: int, n_bootstrap: int) -> None:
@@ -206,7 +209,7 @@ def large_case(statistic: str, n: int, n_bootstrap: int) -> None:
 
 def large(statistic: str, n: int, n_bootstrap: int) -> tuple[float, float]:
     """Return megabytes above ``import pymc`` and seconds of a test of many draws."""
-    return _fresh("large_case", statistic, n, n_bootstrap)
+    return fresh("large_case", statistic, n, n_bootstrap)
 
 
 def small_tests(n: int = 100, n_bootstrap: int = 1_000) -> tuple[float, float]:

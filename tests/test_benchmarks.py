@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import _table, _time
+from benchmarks.panel_speed import aggregated
 from benchmarks.speed import compare, sample
 from benchmarks.speed_cases import FLOORS, numpy_test, statistics, whole_tests
 
@@ -23,6 +24,15 @@ def test_replicates_agree():
     weights = np.random.default_rng(0).integers(-1, 3, size=(9, 80)).astype(np.int8)
     expected = numpy_test(x, s, h, weights)
     np.testing.assert_allclose(whole_tests(["jax.jit"])["jax.jit"](x, s, h, weights), expected)
+
+
+def test_many_bandwidths_agree(monkeypatch):
+    monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", 0)
+    x, s, h = sample(80, 2)
+    signs = np.random.default_rng(0).choice(np.array([-1, 1], dtype=np.int8), size=(9, 80))
+    methods = aggregated()
+    found = [methods[name](x, s, h, signs) for name in ("pymc_ksd", "jax.jit")]
+    np.testing.assert_allclose(*found, atol=1e-4 * found[0].std())
 
 
 def test_ratios_stand_beside_seconds():

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.engine.machine_block import MachineBlock
-from pymc_ksd.engine.machine_code import machine_loops
+from pymc_ksd.engine.machine_code import MachineLoops, machine_loops, may_have_machine_code
 from pymc_ksd.engine.schedule import Block
 from pymc_ksd.stein.points import Points
-from pymc_ksd.stein.stein_kernel import CORES, Member, SteinKernel, Wanted
+from pymc_ksd.stein.stein_kernel import CORES, Member, Wanted
 
 #: From this many pairs on machine code is worth the seconds it may take to compile.
 _FUSED_PAIRS = 2_000_000
@@ -23,6 +23,8 @@ _RADIAL_BLOCK = 512
 _FUSED_BLOCK, _SIDE_BY_SIDE = (256, 1024), 8
 #: Numbers that one temporary may hold where it has several for every pair.
 GENERAL_NUMBERS = 4_000_000
+#: The weights of replicates among the arrays of a block.
+_WEIGHTS = {"row.weights", "column.weights"}
 
 
 def is_long(n_pairs: float) -> bool:
@@ -30,10 +32,22 @@ def is_long(n_pairs: float) -> bool:
     return n_pairs >= _FUSED_PAIRS
 
 
-class BlockFunctions:
-    """The functions of several members, shared by those whose Stein kernels differ in numbers.
+def loops_for(members: Sequence[Member], *, compiled: bool) -> MachineLoops | None:
+    """Return code for members that are evaluated together, if there are any.
 
-    Every copy of a function is lent to one thread at a time.
+    A single one is not worth while unless it is machine code.
+    """
+    steins = [member.stein for member in members]
+    if not compiled and sum(map(may_have_machine_code, steins)) < 2:
+        return None
+    return machine_loops(steins, compiled=compiled)
+
+
+class BlockFunctions:
+    """The functions of several members.
+
+    Members with machine code are evaluated together, in one pass. Others share functions if their
+    Stein kernels differ in numbers alone; every copy of these is lent to one thread at a time.
 
     Parameters
     ----------
@@ -47,21 +61,45 @@ class BlockFunctions:
 
     def __init__(self, members: Sequence[Member], wanted: Wanted | None, n_pairs: float) -> None:
         self._members, self.n_pairs = members, n_pairs
-        copies = {
-            member.stein.key: _copies(member.stein, wanted, is_long(n_pairs)) for member in members
-        }
-        #: Whether they are machine code, which may run in several threads.
-        self.fused = all(isinstance(own[0], MachineBlock) for own in copies.values())
+        loops = loops_for(members, compiled=is_long(n_pairs))
+        self._together = [
+            index for index, member in enumerate(members) if loops and loops.takes(member.stein)
+        ]
+        #: Whether all are evaluated together, which several threads may do.
+        self.fused = len(self._together) == len(members)
         #: How many threads may work side by side.
-        self.count = min(map(len, copies.values()))
-        self._free: dict[Any, SimpleQueue[Any]] = {key: SimpleQueue() for key in copies}
-        for key, own in copies.items():
-            for function in own:
-                self._free[key].put(function)
+        self.count = CORES
+        self._machine_block: MachineBlock | None = None
+        if loops:
+            own = [members[index] for index in self._together]
+            self._machine_block = MachineBlock(loops, wanted, own)
+        self._free: dict[Any, SimpleQueue[Any]] = {}
+        for stein in (members[index].stein for index in self._alone):
+            copies = stein.matrix() if wanted is None else stein.block(wanted)
+            self.count = min(self.count, len(copies))
+            free = self._free[stein.key] = SimpleQueue()
+            for function in copies:
+                free.put(function)
+
+    @property
+    def _alone(self) -> list[int]:
+        """Which members are evaluated one by one."""
+        return [index for index in range(len(self._members)) if index not in self._together]
 
     def evaluate(self, arrays: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Give what the function of each member returns for a block."""
-        for member in self._members:
+        """Give what is found for each member in a block, in their order."""
+        together: dict[str, Any] = {}
+        if self._machine_block:
+            together = self._machine_block(arrays)
+        if self._free:
+            # Graphs take numbers of one type only.
+            names = _WEIGHTS & arrays.keys()
+            arrays = {**arrays, **{name: arrays[name].astype(np.float64) for name in names}}
+        for index, member in enumerate(self._members):
+            if index in self._together:
+                position = self._together.index(index)
+                yield {name: values[position] for name, values in together.items()}
+                continue
             free = self._free[member.stein.key]
             function = free.get()
             try:
@@ -85,13 +123,6 @@ class BlockFunctions:
             return max(least, min(most, n // _SIDE_BY_SIDE))
         numbers = numbers_per_pair(self._members, dim)
         return max(1, min(_RADIAL_BLOCK, int(np.sqrt(GENERAL_NUMBERS / numbers))))
-
-
-def _copies(stein: SteinKernel, wanted: Wanted | None, long: bool) -> Sequence[Any]:
-    loops = machine_loops(stein) if long else None
-    if loops is not None:
-        return [MachineBlock(loops, wanted, stein.operator.scores)] * CORES
-    return stein.matrix() if wanted is None else stein.block(wanted)
 
 
 def numbers_per_pair(members: Sequence[Member], dim: int) -> int:

@@ -1,31 +1,35 @@
-"""A block of the Stein kernel of a radial kernel in one pass of machine code.
+"""A block of the Stein kernels of radial kernels in one pass of machine code.
 
 A :class:`MachineBlock` has the named inputs and outputs of the functions that
 :class:`pymc_ksd.stein.stein_kernel.SteinKernel` compiles from graphs, which work for all kernels
-and give the same numbers more slowly. The pass holds no lock, so that threads run side by side.
-Products with the weights of replicates are left to the linear algebra library, in single precision.
+and give the same numbers more slowly. All members share distances and products of scores. The pass
+holds no lock, so that threads run side by side. Products with the weights of replicates are left to
+the linear algebra library, in single precision; signs of several members are looked up in tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_ksd.stein.stein_kernel import Wanted
+from pymc_ksd.engine.machine_code import MachineLoops, machine_signs
+from pymc_ksd.stein.stein_kernel import Member, Wanted
 
 #: Up to this dimension distances and products are formed in the pass itself.
 _DIRECT_DIM = 20
 #: Rows of a block whose matrix products stay in the processor's cache.
 _PRODUCT_ROWS = 128
+#: Rows of all members together that are multiplied with weights at a time.
+_WEIGHTED_ROWS = 1024
+#: From this many members on signs are looked up in tables.
+_LOOKED_UP = 4
 #: What stands for inputs and outputs that are not wanted.
-_NO_MATRIX, _NO_STACK = np.empty((0, 0)), np.empty((3, 0, 0))
-_NO_VECTOR, _NO_PAIRS = np.empty(0), np.empty((2, 0))
+_NO_VECTOR, _NO_MATRIX, _NO_STACK = np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0))
 _SIDES = ("row", "column")
-_NO_SMALL = np.empty((0, 0), dtype=np.float32)
+_NO_SMALL = np.empty((0, 0, 0), dtype=np.float32)
 
 
 class BlockInputs(NamedTuple):
@@ -37,10 +41,14 @@ class BlockInputs(NamedTuple):
         Points and scores of the rows.
     y, t : ndarray of shape (d, m)
         Those of the columns.
-    parameters : tuple of float
-        The kernel's parameters.
-    products : ndarray of shape (3, n, m) or (3, 0, 0)
-        Products x·y, s·t and x·t + s·y, where they are known.
+    kinds : ndarray of shape (members,)
+        The number of every member's kernel in the loops.
+    parameters : ndarray of shape (members, parameters)
+        The kernels' parameters.
+    tilted : ndarray of shape (members,)
+        Which members are tilted.
+    products : ndarray of shape (3 or 4, n, m) or (0, 0, 0)
+        Products x·y, s·t and x·t + s·y, where they are known, and s·y for tilted members.
     xx, yy, xs, yt : ndarray of shape (n,) or (m,)
         With the products, those that belong to single points: x·x, y·y, x·s and y·t.
     standard_x, standard_s : ndarray of shape (n, d)
@@ -53,17 +61,21 @@ class BlockInputs(NamedTuple):
         Numbers of the points' groups, for `before`.
     position : int
         Which of the columns is the first row, where they are the same points, else -1.
-    scale : float
-        A factor for `small`.
+    scales : ndarray of shape (members,)
+        Factors for `small`.
+    row_factors, column_factors : ndarray of shape (n,) or (m,)
+        What the scores of points are multiplied by, for tilted members.
     row_tilts, column_tilts : ndarray of shape (n,) or (m,)
-        Weights of points that multiply u.
+        Weights of points that multiply u of tilted members.
     """
 
     x: np.ndarray
     s: np.ndarray
     y: np.ndarray
     t: np.ndarray
-    parameters: tuple[float, ...]
+    kinds: np.ndarray
+    parameters: np.ndarray
+    tilted: np.ndarray
     products: np.ndarray = _NO_STACK
     xx: np.ndarray = _NO_VECTOR
     yy: np.ndarray = _NO_VECTOR
@@ -77,7 +89,9 @@ class BlockInputs(NamedTuple):
     row_groups: np.ndarray = _NO_VECTOR
     column_groups: np.ndarray = _NO_VECTOR
     position: int = -1
-    scale: float = 1.0
+    scales: np.ndarray = _NO_VECTOR
+    row_factors: np.ndarray = _NO_VECTOR
+    column_factors: np.ndarray = _NO_VECTOR
     row_tilts: np.ndarray = _NO_VECTOR
     column_tilts: np.ndarray = _NO_VECTOR
 
@@ -87,86 +101,105 @@ class BlockOutputs(NamedTuple):
 
     Attributes
     ----------
-    u : ndarray of shape (n, m) or (0, 0)
-        The Stein kernel.
-    small : ndarray of shape (n, m) or (0, 0)
-        The Stein kernel times a factor, in single precision and without a point's pair with itself.
-    values : ndarray of shape (3, n, m) or (3, 0, 0)
-        The kernel, twice its first and four times its second derivative.
-    sums : ndarray of shape (d,) or (0,)
+    totals : ndarray of shape (members,)
+        To which the sum of u is added.
+    u : ndarray of shape (members, n, m) or (0, 0, 0)
+        The Stein kernels.
+    small : ndarray of shape (members, n, m) or (0, 0, 0)
+        The Stein kernels times a factor, in single precision; where rows and columns are the same
+        points, twice those of columns after a row and no others.
+    values : ndarray of shape (members, 3, n, m) or (0, 0, 0, 0)
+        The kernels, twice their first and four times their second derivative.
+    sums : ndarray of shape (members, d) or (0, 0)
         To which each standardised coordinate's term is added.
-    before : ndarray of shape (2, m) or (2, 0)
+    before : ndarray of shape (members, 2, m) or (0, 0, 0)
         To which u of the rows before each column is added, of all and of its own group.
     """
 
-    u: np.ndarray = _NO_MATRIX
+    totals: np.ndarray
+    u: np.ndarray = _NO_STACK
     small: np.ndarray = _NO_SMALL
-    values: np.ndarray = _NO_STACK
-    sums: np.ndarray = _NO_VECTOR
-    before: np.ndarray = _NO_PAIRS
+    values: np.ndarray = np.empty((0, 0, 0, 0))
+    sums: np.ndarray = _NO_MATRIX
+    before: np.ndarray = _NO_STACK
 
 
 @dataclass(frozen=True)
 class MachineBlock:
-    """A function that reduces one block of pairs, see ``SteinKernel.block``.
+    """A function that reduces one block of pairs for several members.
 
     Parameters
     ----------
-    loops : module
-        The kernel's machine code, see :func:`pymc_ksd.engine.machine_code.machine_loops`.
+    loops : MachineLoops
+        The kernels' machine code, see :func:`pymc_ksd.engine.machine_code.machine_loops`.
     wanted : Wanted, optional
         What is wanted besides the sum of the block; None for the block itself and nothing else.
-    scores : {"scores", "tilted_scores"}
-        What the scores of points are called. Tilted ones come with weights.
+    members : sequence of Member
+        The Stein kernels.
     """
 
-    loops: ModuleType
+    loops: MachineLoops
     wanted: Wanted | None
-    scores: str = "scores"
+    members: Sequence[Member]
 
-    def __call__(self, arrays: Mapping[str, Any], parameters: Sequence[float]) -> dict[str, Any]:
-        """Reduce the block of rows and columns."""
-        wanted = self.wanted or Wanted()
-        inputs = self._inputs(arrays, wanted, tuple(map(float, parameters)))
-        (n, dim), m = inputs.x.shape, inputs.y.shape[1]
-        direct = dim <= _DIRECT_DIM
+    def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Reduce the block of rows and columns, see ``SteinKernel.block``, for each member."""
+        wanted, inputs = self.wanted or Wanted(), self._inputs(arrays)
+        (n, dim), m, count = inputs.x.shape, inputs.y.shape[1], len(self.members)
+        direct = self.loops.compiled and dim <= _DIRECT_DIM
+        step = self._rows_at_a_time(n, direct)
+        sums = np.zeros((count, dim))
         outputs = BlockOutputs(
-            u=np.empty((n, m)) if self.wanted is None else _NO_MATRIX,
-            small=np.empty((n, m), np.float32) if wanted.weights else _NO_SMALL,
-            sums=np.zeros(dim) if wanted.coordinates and direct else _NO_VECTOR,
-            before=np.zeros((2, m)) if wanted.groups else _NO_PAIRS,
+            totals=np.zeros(count),
+            u=np.empty((count, n, m)) if self.wanted is None else _NO_STACK,
+            sums=sums if wanted.coordinates and direct else _NO_MATRIX,
+            before=np.zeros((count, 2, m)) if wanted.groups else _NO_STACK,
         )
-        total, sums = 0.0, outputs.sums if direct else np.zeros(dim)
-        for start in range(0, n, n if direct else _PRODUCT_ROWS):
-            rows = slice(start, start + (n if direct else _PRODUCT_ROWS))
+        forms = self._forms(arrays) if wanted.weights else None
+        room = np.empty(count * step * m if forms else 0, dtype=np.float32)
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
             part = _rows_of(inputs, rows, direct)
-            filled = outputs._replace(u=outputs.u[rows], small=outputs.small[rows])
+            shape = (count, rows.stop - start, m)
+            filled = outputs._replace(u=outputs.u[:, rows])
+            if forms:
+                filled = filled._replace(small=room[: np.prod(shape)].reshape(shape))
             if wanted.coordinates and not direct:
-                filled = filled._replace(values=np.empty(part.products.shape))
-            total += self.loops.reduce_block(part, filled)
+                filled = filled._replace(values=np.empty((count, 3, *shape[1:])))
+            self.loops.module.reduce_block(part, filled)
             if wanted.coordinates and not direct:
-                sums += _coordinate_sums(filled.values, part)
+                sums += [_coordinate_sums(values, part) for values in filled.values]
+            if forms:
+                forms.add(filled.small, rows, part.position)
         if self.wanted is None:
             return {"u": outputs.u}
-        results: dict[str, Any] = {"u": total}
-        if wanted.weights:
-            quadratic: np.ndarray = np.dot(arrays["column.weights"], outputs.small.T)
-            quadratic *= arrays["row.weights"]
-            results["quadratic"] = quadratic.sum(axis=1, dtype=np.float64) / inputs.scale
+        results: dict[str, Any] = {"u": outputs.totals}
+        if forms:
+            results["quadratic"] = forms.total / inputs.scales[:, None]
         if wanted.coordinates:
             results["coordinates"] = sums
         if wanted.groups:
             results["earlier"] = outputs.before
         return results
 
-    def _inputs(
-        self, arrays: Mapping[str, Any], wanted: Wanted, parameters: tuple[float, ...]
-    ) -> BlockInputs:
+    def _rows_at_a_time(self, n: int, direct: bool) -> int:
+        """Return into how many rows a block is divided: temporaries of all members stay small."""
+        rows, wanted = n if direct else _PRODUCT_ROWS, self.wanted or Wanted()
+        if wanted.coordinates and not direct:
+            rows = max(4, rows // len(self.members))
+        if wanted.weights:
+            # Four rows have one table.
+            rows = min(rows, max(4, _WEIGHTED_ROWS // len(self.members) // 4 * 4))
+        return rows
+
+    def _inputs(self, arrays: Mapping[str, Any]) -> BlockInputs:
         """Arrange what the loops read."""
-        x, s, t = arrays["row.positions"], *(arrays[f"{a}.{self.scores}"] for a in _SIDES)
+        wanted, numbers = self.wanted or Wanted(), self.loops.numbers(self.members)
+        x, s, t = arrays["row.positions"], *(arrays[f"{side}.scores"] for side in _SIDES)
         more: dict[str, Any] = {}
-        if self.scores == "tilted_scores":
+        if numbers[-1].any():
             more |= {f"{side}_tilts": arrays[f"{side}.tilts"][:, 0] for side in _SIDES}
+            more |= {f"{side}_factors": arrays[f"{side}.tilt_factors"][:, 0] for side in _SIDES}
         if wanted.coordinates:
             mixing = arrays["mixing"]
             turned = _turned(arrays["column.positions"] @ mixing, arrays["column.standard_scores"])
@@ -179,17 +212,80 @@ class MachineBlock:
             same = arrays["row.numbers"][0] == arrays["column.numbers"][0]
             more["position"] = 0 if same else -1
         if wanted.weights:
-            more["scale"] = 1 / self._bound(s, t, parameters)
-        columns = _turned(arrays["column.positions"], t)
-        return BlockInputs(x, s, *columns, parameters, **more)
+            more["scales"] = self._scales(arrays)
+        return BlockInputs(x, s, *_turned(arrays["column.positions"], t), *numbers, **more)
 
-    def _bound(self, s: np.ndarray, t: np.ndarray, parameters: tuple[float, ...]) -> float:
-        """Return a number that no value in the block exceeds, by the Cauchy–Schwarz inequality."""
-        value, slope, _ = self.loops.profile(0.0, parameters)
-        squares = [np.einsum("ij,ij->i", scores, scores).max() for scores in (s, t)]
-        roots = [np.sqrt(value * square - 2 * slope * s.shape[1]) for square in squares]
-        bound = float(roots[0] * roots[1])
-        return bound if 0 < bound < np.inf else 1.0
+    def _scales(self, arrays: Mapping[str, Any]) -> np.ndarray:
+        """Return factors with which no member's value in the block is larger than one.
+
+        They follow from the Cauchy–Schwarz inequality.
+        """
+        bounds = np.ones(len(self.members))
+        for side in _SIDES:
+            scores = arrays[f"{side}.scores"]
+            squares, dim = np.einsum("ij,ij->i", scores, scores), scores.shape[1]
+            for number, member in enumerate(self.members):
+                value, slope = self.loops.profile_at_zero(member)
+                if member.stein.operator.tilted:
+                    tilts, factors = arrays[f"{side}.tilts"], arrays[f"{side}.tilt_factors"]
+                    tilted = value * factors[:, 0] ** 2 * squares - 2 * slope * dim
+                    bounds[number] *= np.sqrt((tilts[:, 0] ** 2 * tilted).max())
+                else:
+                    bounds[number] *= np.sqrt(value * squares.max() - 2 * slope * dim)
+        return 1 / np.where((bounds > 0) & (bounds < np.inf), bounds, 1.0)
+
+    def _forms(self, arrays: Mapping[str, Any]) -> QuadraticForms:
+        """Begin to add up quadratic forms in the weights of a block."""
+        rows, columns = (arrays[f"{side}.weights"] for side in _SIDES)
+        total = np.zeros((len(self.members), len(rows)))
+        several = self.loops.compiled and len(self.members) >= _LOOKED_UP
+        if several and all(map(_are_signs, (rows, columns))):
+            rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
+            return QuadraticForms(rows, columns, total, machine_signs().column_codes(columns))
+        return QuadraticForms(rows.astype(np.float32), columns.astype(np.float32), total)
+
+
+@dataclass(frozen=True)
+class QuadraticForms:
+    """Quadratic forms in the weights of replicates, which rows of a block are added to.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of shape (replicates, n) or (replicates, m)
+        Weights, in single precision or of one byte.
+    total : ndarray of shape (members, replicates)
+        The sums.
+    codes : ndarray, optional
+        The columns' weights as codes, where all are signs that are looked up in tables.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    total: np.ndarray
+    codes: np.ndarray | None = None
+
+    def add(self, u: np.ndarray, rows: slice, position: int) -> None:
+        """Add the values of some rows, shape (members, rows, columns).
+
+        From their position on, where that is not negative: they are zero before it.
+        """
+        if self.codes is not None:
+            signs, forms = machine_signs(), np.zeros(self.total.T.shape)
+            own = signs.row_codes(np.ascontiguousarray(self.rows[:, rows]))
+            signs.add_forms(u, own, self.codes, position, forms)
+            self.total[:] += forms.T
+            return
+        count, n, m = u.shape
+        begin = max(position, 0)
+        values = u.reshape(-1, m)[:, begin:]
+        products = np.dot(self.columns[:, begin:], values.T).reshape(-1, count, n)
+        products *= self.rows[:, None, rows]
+        self.total[:] += products.sum(axis=2, dtype=np.float64).T
+
+
+def _are_signs(weights: np.ndarray) -> bool:
+    """Whether all weights are 1 or -1, in one byte each."""
+    return weights.dtype == np.int8 and bool((np.abs(weights) == 1).all())
 
 
 def _turned(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -205,16 +301,20 @@ def _rows_of(inputs: BlockInputs, rows: slice, direct: bool) -> BlockInputs:
         standard_x=inputs.standard_x[rows],
         standard_s=inputs.standard_s[rows],
         row_groups=inputs.row_groups[rows],
+        row_factors=inputs.row_factors[rows],
         row_tilts=inputs.row_tilts[rows],
         position=rows.start if inputs.position >= 0 else -1,
     )
     if direct:
         return part
     x, s, y, t = part.x, part.s, part.y, part.t
-    products = np.empty((3, len(x), y.shape[1]))
+    any_tilted = bool(part.tilted.any())
+    products = np.empty((3 + any_tilted, len(x), y.shape[1]))
     np.dot(x, y, out=products[0])
     np.dot(s, t, out=products[1])
     np.dot(np.concatenate([x, s], axis=1), np.concatenate([t, y]), out=products[2])
+    if any_tilted:
+        np.dot(s, y, out=products[3])
     return part._replace(
         products=products,
         xx=np.einsum("ij,ij->i", x, x),

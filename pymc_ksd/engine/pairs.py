@@ -8,7 +8,7 @@ axis of members, see :class:`pymc_ksd.stein.stein_kernel.Member`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,6 +20,7 @@ from pymc_ksd.engine.functions import (
     BlockFunctions,
     Totals,
     is_long,
+    loops_for,
     numbers_per_pair,
 )
 from pymc_ksd.engine.schedule import Block, in_order, upper_triangle
@@ -103,8 +104,7 @@ class PairWork:
             if self.groups is not None:
                 arrays[f"{side}.groups"] = self.groups[part]
             if self.weights is not None:
-                precision = np.float32 if functions.fused else np.float64
-                arrays[f"{side}.weights"] = self.weights[:, part].astype(precision)
+                arrays[f"{side}.weights"] = self.weights[:, part]
         found = list(functions.evaluate(arrays))
         sums = {name: np.array([own[name] for own in found]) for name in found[0]}
         earlier = sums.pop("earlier", None)
@@ -127,10 +127,24 @@ def evaluate_pairs(
                 name: np.ascontiguousarray(array[rows]) if "." in name else array
                 for name, array in arrays.items()
             }
-            parts.append([member.stein.pairs()(part, member.parameters)["u"] for member in members])
+            parts.append(_some_pairs(members, part))
     result = np.concatenate(parts, axis=1)
     check_finite(result, members)
     return result
+
+
+def _some_pairs(members: Sequence[Member], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return ``u`` of pairs, a row and a column each, shape (members, pairs)."""
+    u = np.empty((len(members), len(arrays["row.positions"])))
+    loops = loops_for(members, compiled=False)
+    together = [bool(loops and loops.takes(member.stein)) for member in members]
+    if loops:
+        own = [member for member, taken in zip(members, together, strict=True) if taken]
+        u[together] = loops.module.pairs(loops.numbers(own), arrays)
+    for own_u, member, taken in zip(u, members, together, strict=True):
+        if not taken:
+            own_u[:] = member.stein.pairs()(arrays, member.parameters)["u"]
+    return u
 
 
 def evaluate_squares(

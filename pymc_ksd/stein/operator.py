@@ -74,6 +74,8 @@ class SteinOperator:
     has_machine_code: bool = False
     #: What the scores of points are called, where it takes scores.
     scores: str = ""
+    #: Whether scores are multiplied by ``tilt_factors`` of points, and u by their ``tilts``.
+    tilted: bool = False
     #: Whether points that are all the same can be tested, by nulls that simulate others.
     takes_constant_points: bool = False
     #: What is wrong with points at which its terms are not finite; a variable's name follows.

@@ -36,6 +36,7 @@ class TiltedLangevin(Langevin):
 
     name = "tilted langevin"
     scores = "tilted_scores"
+    tilted = True
 
     def pairs(self, graph: Graph) -> Tensor:
         """Return u of n pairs, a row and a column each, shape (n,)."""
@@ -80,5 +81,10 @@ class Tilt:
 def with_tilts(points: Points, log_densities: np.ndarray) -> Points:
     """Return points with the terms of :class:`TiltedLangevin`, from their log densities."""
     tilts, factors = Tilt.of(log_densities).weights(log_densities)
-    terms = {"tilted_scores": points.terms["scores"] * factors[:, None], "tilts": tilts[:, None]}
+    factors = factors[:, None]
+    terms = {
+        "tilted_scores": points.terms["scores"] * factors,
+        "tilt_factors": factors,
+        "tilts": tilts[:, None],
+    }
     return replace(points, terms={**points.terms, **terms})

@@ -27,8 +27,8 @@ def machine_code(monkeypatch):
 def test_code_that_does_not_compile_falls_back_to_the_graph(rng, machine_code, monkeypatch):
     score, x = Score.from_callable(lambda x: -x, dim=2), rng.normal(size=(60, 2))
     expected = ksd_test(score, x, random_seed=0)
-    broken = "@njit(**_OPTIONS)\ndef profile(squared, parameters):\n    return unknown\n"
-    monkeypatch.setattr("pymc_ksd.engine.machine_code.profile_source", lambda kernel: broken)
+    broken = "@njit(**_OPTIONS)\ndef profile_0(squared, parameters):\n    return unknown\n"
+    monkeypatch.setattr("pymc_ksd.engine.machine_code.profile_source", lambda *_, **__: broken)
     monkeypatch.setattr("pymc_ksd.compilation._kept", WeakKeyDictionary())
     with pytest.warns(UserWarning, match=r"RBF\(\) could not be compiled to machine code"):
         found = ksd_test(score, x, random_seed=0)
@@ -50,7 +50,7 @@ def test_code_that_does_not_compile_falls_back_to_the_graph(rng, machine_code, m
 )
 def test_profile_and_its_derivatives(kernel, expected):
     parameters = tuple(float(number) for number in kernel.parameter_values(2.0))
-    profile = _loops_module(profile_source(kernel)).profile
+    profile = _loops_module((profile_source(kernel),)).profile_0
     r, step = np.linspace(0.5, 9, 40), 1e-3
     value, first, second = np.array([profile(number, parameters) for number in r]).T
     np.testing.assert_allclose(value, expected(r), rtol=1e-13)
@@ -60,7 +60,7 @@ def test_profile_and_its_derivatives(kernel, expected):
 
 
 def test_exponential_is_exact_to_the_last_digits():
-    exp = _loops_module(profile_source(RBF())).exp
+    exp = _loops_module((profile_source(RBF()),)).exp
     x = np.concatenate([np.linspace(-699, 708, 5_000), -np.geomspace(1e-300, 1, 200)])
     np.testing.assert_allclose([exp(number) for number in x], np.exp(x), rtol=4e-16)
     assert exp(-1e9) == 0.0
