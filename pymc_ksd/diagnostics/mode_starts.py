@@ -1,4 +1,8 @@
-"""Where to look for modes from: the prior, the draws, and widely around both."""
+"""Where to look for modes from: the prior, the draws, and widely around both.
+
+Many more points are scattered than ascents are made. Half of the ascents begin where the density is
+higher than at all neighbours, so that a narrow mode is found if a few of many points are near it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import numpy as np
 
 from pymc_ksd.models.target import Target
 from pymc_ksd.samples.sample import Sample
+from pymc_ksd.stats.ascent import evaluate
 
 #: Sizes of the clouds that points are scattered in where nothing is known of the prior.
 _CLOUDS = (0.3, 1.0, 3.0, 10.0)
@@ -14,6 +19,8 @@ _AROUND = (1.0, 3.0, 10.0)
 #: How close to the middle of the prior every second draw from it is brought, where the density of a
 #: vague prior's draws can often not even be computed.
 _TOWARDS_THE_MIDDLE = 0.2
+#: Points that are scattered for every ascent, and neighbours that each is compared with.
+_SCATTERED, _NEIGHBOURS = 20, 6
 #: Interquartile ranges of a normal distribution.
 _QUARTILES = 1.349
 
@@ -44,17 +51,41 @@ def starting_points(
     -------
     ndarray of shape (n, d)
     """
-    n_around = 0 if sample is None else count // 2
-    scattered = _from_prior(target, count - n_around, rng)
-    parts = [given, scattered]
+    scattered = _scattered(target, sample, _SCATTERED * count, rng)
+    chosen = _higher_than_neighbours(target, scattered)[: count // 2]
+    others = np.setdiff1d(rng.permutation(len(scattered))[:count], chosen)
+    parts = [given, scattered[chosen], scattered[others[: count - len(chosen)]]]
     if sample is not None:
-        chains = sample.chains
-        drawn = sample.points[rng.integers(sample.n_points, size=n_around)]
-        spread = sample.points.std(axis=0)
-        sizes = np.resize([0.0, *_AROUND], n_around)[:, None]
-        parts += [chains.mean(axis=1), chains[:, -1]]
-        parts.append(drawn + sizes * spread * rng.normal(size=drawn.shape))
+        parts += [sample.chains.mean(axis=1), sample.chains[:, -1]]
     return np.concatenate(parts)
+
+
+def _scattered(
+    target: Target, sample: Sample | None, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return points from the prior and, where there are draws, half of them around these."""
+    if sample is None:
+        return _from_prior(target, count, rng)
+    half = count // 2
+    drawn = sample.points[rng.integers(sample.n_points, size=half)]
+    sizes = np.resize(_AROUND, half)[:, None] * sample.points.std(axis=0)
+    around = drawn + sizes * rng.normal(size=drawn.shape)
+    return np.concatenate([_from_prior(target, count - half, rng), around])
+
+
+def _higher_than_neighbours(target: Target, points: np.ndarray) -> np.ndarray:
+    """Return the rows of points where the density is higher than at those nearest, highest first."""
+    from scipy.spatial import cKDTree  # slow to import
+
+    heights = evaluate(target.values, points)[1]
+    rows = np.flatnonzero(np.isfinite(heights))
+    if len(rows) <= _NEIGHBOURS:
+        return rows
+    scaled = points[rows] / rough_scales(points[rows])
+    near = cKDTree(scaled).query(scaled, _NEIGHBOURS + 1)[1]
+    highest = heights[rows] >= heights[rows][near].max(axis=1)
+    rows = rows[highest]
+    return np.asarray(rows[np.argsort(-heights[rows], kind="stable")])
 
 
 def _from_prior(target: Target, count: int, rng: np.random.Generator) -> np.ndarray:

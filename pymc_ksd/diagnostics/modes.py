@@ -145,8 +145,8 @@ def ksd_modes(
     target = _target_with_modes(model, compile_kwargs)
     sample = None if data is None else _read(target, data)
     given = np.empty((0, target.dim)) if starts is None else _unconstrained(target, starts)
+    _check_log_density(target)
     points = starting_points(target, sample, given, n_starts, rng)
-    _check_log_density(target, points)
     with progress_bar("Looking for modes", _MOST_STEPS + ROUNDS_IN_ALL, progressbar) as bar:
         found = find_modes(target.values, points, max_modes, rng, bar.advance)
     visits = None
@@ -183,8 +183,8 @@ def _target_with_modes(
     return target
 
 
-def _check_log_density(target: Target, points: np.ndarray) -> None:
-    if len(target.values(points[:1])) < 2:
+def _check_log_density(target: Target) -> None:
+    if len(target.values(np.zeros((1, target.dim)))) < 2:
         raise ValueError(
             "`model` must have a log density, without which modes cannot be compared: give "
             "`log_density` to Score.from_callable."

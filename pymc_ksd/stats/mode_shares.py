@@ -85,7 +85,9 @@ def estimate_shares(
     advance(_LAST)
     near = nearest == np.arange(modes.number)[:, None]
     shares = near @ weights
-    errors = np.sqrt(((near - shares[:, None]) ** 2) @ weights**2)
+    # How many points come from each mode's normal and Student's t is no chance.
+    terms = ((near - shares[:, None]) * weights).reshape(modes.number, 2 * modes.number, -1)
+    errors = np.sqrt((terms.var(axis=2, ddof=1) * terms.shape[2]).sum(axis=1))
     known = bool((weights**2).sum() < 1 / _ENOUGH and weights.max() < _LARGEST)
     return modes, Shares(shares, errors, known)
 
