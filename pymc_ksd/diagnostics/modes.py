@@ -17,7 +17,7 @@ from pymc_ksd.diagnostics.scoring import score_points
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import check_alpha, check_count, seeded_generator
-from pymc_ksd.samples.chains import autocorrelation_times
+from pymc_ksd.samples.chains import autocorrelation_time_of, autocorrelation_times
 from pymc_ksd.samples.containers import holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
 from pymc_ksd.samples.draws import read_draws
@@ -274,12 +274,11 @@ def _visited(
 def _tested(orbits: Orbits, known: Shares, sample: Sample) -> Visits:
     """Test the number of draws at each mode."""
     n_modes = orbits.probabilities.shape[1]
-    labels, times = sample.by_chain(orbits.nearest), np.ones(n_modes)
+    labels, within, times = sample.by_chain(orbits.nearest), 1.0, np.ones(n_modes)
     if sample.are_draws and not sample.independent:
-        excess = np.stack([sample.by_chain(column) for column in orbits.excess.T], axis=2)
-        times = effective_times(
-            orbits, labels, autocorrelation_times(excess), sample.autocorrelation_time
-        )
+        within = autocorrelation_time_of(_by_chain(sample, orbits.places))
+        slowness = autocorrelation_times(_by_chain(sample, orbits.excess))
+        times = effective_times(orbits, labels, slowness, within)
     p_values = tail_probabilities(orbits, times)
     # Of two modes the draws at one tell those at the other.
     adjusted = p_values if n_modes == 2 else family_wise(p_values)
@@ -287,9 +286,14 @@ def _tested(orbits: Orbits, known: Shares, sample: Sample) -> Visits:
         shares=orbits.shares_of_draws(),
         p_values=adjusted,
         moves=moves_of(labels, n_modes),
-        free_moves=2 * orbits.variances / sample.autocorrelation_time,
-        information=_information(orbits, known, sample.autocorrelation_time),
+        free_moves=2 * orbits.variances / within,
+        information=_information(orbits, known, within),
     )
+
+
+def _by_chain(sample: Sample, columns: np.ndarray) -> np.ndarray:
+    """Arrange rows of numbers for each point by chain and draw."""
+    return np.stack([sample.by_chain(column) for column in columns.T], axis=2)
 
 
 def _information(orbits: Orbits, known: Shares, time: float) -> np.ndarray:

@@ -38,6 +38,8 @@ class Orbits:
     ----------
     nearest : ndarray of int of shape (n,)
         The mode that each draw is at.
+    places : ndarray of shape (n, d)
+        Where it is from there, in the mode's own units.
     used : ndarray of bool of shape (n,)
         Draws all of whose moves end in the neighbourhood they lead to.
     probabilities : ndarray of shape (n, k)
@@ -45,6 +47,7 @@ class Orbits:
     """
 
     nearest: np.ndarray
+    places: np.ndarray
     used: np.ndarray
     probabilities: np.ndarray
 
@@ -103,7 +106,7 @@ def orbits_of(
     weights += modes.log_sizes
     weights = np.exp(weights - weights.max(axis=1, keepdims=True))
     probabilities = weights / weights.sum(axis=1, keepdims=True)
-    return Orbits(nearest, used, np.where(used[:, None], probabilities, 0.0))
+    return Orbits(nearest, places, used, np.where(used[:, None], probabilities, 0.0))
 
 
 def tail_probabilities(orbits: Orbits, times: np.ndarray) -> np.ndarray:
@@ -142,12 +145,12 @@ def tail_probabilities(orbits: Orbits, times: np.ndarray) -> np.ndarray:
 
 
 def effective_times(
-    orbits: Orbits, labels: np.ndarray, times: np.ndarray, usual: float
+    orbits: Orbits, labels: np.ndarray, times: np.ndarray, within: float
 ) -> np.ndarray:
     """Return how many draws count as much as one independent draw, for the visits to each mode.
 
     Where no draw is, or every one, visits tell nothing of how slowly chains move: they are taken to
-    come and go as freely as the draws move otherwise. Where every chain stays at one mode and not
+    come and go as freely as the draws move near modes. Where every chain stays at one mode and not
     all at the same, each chain is one draw.
 
     Parameters
@@ -158,8 +161,8 @@ def effective_times(
         The mode that each is at.
     times : ndarray of shape (k,)
         Autocorrelation times of the visits.
-    usual : float
-        That of the draws themselves.
+    within : float
+        That of the draws' places near their modes.
 
     Returns
     -------
@@ -168,7 +171,7 @@ def effective_times(
     visits = orbits.shares_of_draws()
     slow = np.maximum(cautious_times(times), 1.0)
     slow = np.where(moves_of(labels, len(times)) == 0, labels.shape[1], slow)
-    return np.where((visits == 0) | (visits == 1), max(usual, 1.0), np.maximum(slow, 1.0))
+    return np.where((visits == 0) | (visits == 1), max(within, 1.0), np.maximum(slow, 1.0))
 
 
 def moves_of(labels: np.ndarray, n_modes: int) -> np.ndarray:
