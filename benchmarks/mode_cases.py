@@ -129,9 +129,7 @@ class Mixture:
 def missed(target: Mixture) -> Mixture:
     """Return a mixture without its last component."""
     kept = np.array(target.weights[:-1])
-    return Mixture(
-        tuple(kept / kept.sum()), target.centres[:-1], target.scales[:-1], target.family
-    )
+    return Mixture(tuple(kept / kept.sum()), target.centres[:-1], target.scales[:-1], target.family)
 
 
 def _two(

@@ -1,4 +1,4 @@
-"""Modes as an xarray dataset: where they are, on the scale of the model, and what is said of them."""
+"""Modes as an xarray dataset: where they are, on the scale of the model, and what they hold."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _scattered(
 
 
 def _higher_than_neighbours(target: Target, points: np.ndarray) -> np.ndarray:
-    """Return the rows of points where the density is higher than at those nearest, highest first."""
+    """Return rows of points where the density is higher than at those nearest, highest first."""
     from scipy.spatial import cKDTree  # slow to import
 
     heights = evaluate(target.values, points)[1]

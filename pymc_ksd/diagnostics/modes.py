@@ -193,7 +193,9 @@ def _check_log_density(target: Target) -> None:
 
 def _unconstrained(target: Target, data: Any) -> np.ndarray:
     """Return points that a user has given on the scale of the model."""
-    return target.unconstrained(checked_samples(values_of(data, target.variables), target.variables))
+    return target.unconstrained(
+        checked_samples(values_of(data, target.variables), target.variables)
+    )
 
 
 def _read(target: Target, data: Any) -> Sample:

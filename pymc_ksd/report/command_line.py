@@ -146,6 +146,11 @@ def _parser() -> argparse.ArgumentParser:
         "--ppc", action="store_true", help="also check whether the model explains its data"
     )
     check.add_argument(
+        "--modes",
+        action="store_true",
+        help="also look for modes, and test whether the draws visit them in the right proportions",
+    )
+    check.add_argument(
         "--seed", type=int, default=0, help="seed that makes the check repeatable (default 0)"
     )
     return parser
@@ -181,6 +186,7 @@ def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
             model,
             draws,
             predictive=options.ppc,
+            modes=options.modes,
             alpha=options.alpha,
             margin=options.margin,
             title=f"{options.model}, {Path(options.idata).name}",

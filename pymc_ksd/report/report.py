@@ -95,6 +95,8 @@ class Report:
         Why a test or check cannot tell or was not made, or an empty string.
     settings : mapping
         Versions, seed and the like.
+    modes : xarray.Dataset or None
+        What :func:`ksd_modes` says of the draws; None where it was not wanted or cannot be done.
     """
 
     title: str
@@ -110,6 +112,7 @@ class Report:
     missing: tuple[str, ...] = ()
     reason: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    modes: xr.Dataset | None = None
 
     @property
     def rejected(self) -> bool:

@@ -154,9 +154,7 @@ def _step(
     return new_points, scores, new_heights, stuck
 
 
-def _remembered(
-    step: np.ndarray, change: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _remembered(step: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a step, the loss of gradient along it, and a weight: 0 where it is of no use."""
     curvature = (step * change).sum(axis=1)
     size = np.linalg.norm(step, axis=1) * np.linalg.norm(change, axis=1)

@@ -78,9 +78,7 @@ class Modes:
 
     def placed(self, standardised: np.ndarray, mode: int) -> np.ndarray:
         """Return the points of shape (n, d) that are there from a mode."""
-        return np.asarray(
-            self.centres[mode] + (standardised @ self.roots[mode].T) * self.scales
-        )
+        return np.asarray(self.centres[mode] + (standardised @ self.roots[mode].T) * self.scales)
 
     def nearest(self, points: np.ndarray) -> np.ndarray:
         """Return the mode whose neighbourhood each point is in: the one denser there."""
@@ -171,9 +169,7 @@ def _is_same(
     return bool(heights.min() > min(mode.log_density, height) - _VALLEY)
 
 
-def _summit_at(
-    function: ScoreAndDensity, point: np.ndarray, scales: np.ndarray
-) -> _Summit | None:
+def _summit_at(function: ScoreAndDensity, point: np.ndarray, scales: np.ndarray) -> _Summit | None:
     """Return the mode at a point with its neighbourhood, or nothing if it is none."""
     units = scales
     look = _FIRST_LOOK
