@@ -144,9 +144,8 @@ def ksd_modes(
     seed, rng = seeded_generator(random_seed)
     target = _target_with_modes(model, compile_kwargs)
     sample = None if data is None else _read(target, data)
-    given = np.empty((0, target.dim)) if starts is None else _unconstrained(target, starts)
     _check_log_density(target)
-    points = starting_points(target, sample, given, n_starts, rng)
+    points = starting_points(target, sample, _given(target, starts), n_starts, rng)
     with progress_bar("Looking for modes", _MOST_STEPS + ROUNDS_IN_ALL, progressbar) as bar:
         found = find_modes(target.values, points, max_modes, rng, bar.advance)
     visits = None
@@ -191,18 +190,27 @@ def _check_log_density(target: Target) -> None:
         )
 
 
-def _unconstrained(target: Target, data: Any) -> np.ndarray:
-    """Return points that a user has given on the scale of the model."""
-    return target.unconstrained(
-        checked_samples(values_of(data, target.variables), target.variables)
-    )
+def _given(target: Target, starts: Any) -> np.ndarray:
+    """Return starting points that a user has given, one or several."""
+    if starts is None:
+        return np.empty((0, target.dim))
+    try:
+        # A sample has two points or more.
+        samples = {
+            name: np.repeat(values, 2, axis=0)
+            for name, values in values_of(starts, target.variables).items()
+        }
+        return target.unconstrained(checked_samples(samples, target.variables))[::2]
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("`data`", "`starts`")) from error
 
 
 def _read(target: Target, data: Any) -> Sample:
     """Return a sampler's draws, or independent points."""
     if holds_draws(data):
         return read_draws(target, data)
-    return Sample(_unconstrained(target, data))
+    variables = target.variables
+    return Sample(target.unconstrained(checked_samples(values_of(data, variables), variables)))
 
 
 def _thinned(sample: Sample) -> Sample:

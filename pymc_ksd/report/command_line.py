@@ -90,7 +90,7 @@ def _show(report: Report | None, reason: str, options: argparse.Namespace) -> No
         sys.stdout.reconfigure(errors="replace")
     untold = []
     if report is not None and not report.rejected:
-        untold = why_untold(deciding(report.test, report.moments), report.check)
+        untold = why_untold(deciding(report.test, report.moments), report.check, report.modes)
     for what, why in {"cannot tell": " ".join(untold), "could not run": reason}.items():
         if why:
             print(f"pymc-ksd: {what}: {why}", file=sys.stderr)  # noqa: T201

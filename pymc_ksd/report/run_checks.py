@@ -76,7 +76,8 @@ def ksd_report(
     alpha : float, default 0.05
         Level, at least 0.001: of what is said about the draws, which are tested as a whole
         (:func:`ksd_test`) and by their means and standard deviations (:func:`ksd_moments`) at half
-        of it each (a third of it with `modes`), and of the predictive check of each observed variable.
+        of it each (a third of it with `modes`), and of the predictive check of each observed
+        variable.
     margin : float, optional
         Let a certificate decide about the draws, at level `alpha`: that every mean is within so
         many posterior standard deviations, and every standard deviation within this part, of the
