@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import t as student_t
 
 from pymc_ksd import Score
@@ -79,22 +79,23 @@ class Mixture:
         """Return the score, with a log density."""
         dim = self.centres.shape[1]
 
-        def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            places = (x - self.centres[:, None]) / self.scales[:, None]
-            logs = self.family.log_density(places).sum(axis=2)
-            logs += (np.log(self.weights) - np.log(self.scales).sum(axis=1))[:, None]
-            return places, logs
+        constants = np.log(self.weights) - np.log(self.scales).sum(axis=1)
+        heights: list[np.ndarray] = []
 
         def gradient(x: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):
-                places, logs = parts(x)
-                shares = np.exp(logs - logsumexp(logs, axis=0))
+                places = (x - self.centres[:, None]) / self.scales[:, None]
+                logs = self.family.log_density(places).sum(axis=2) + constants[:, None]
+                top = logs.max(axis=0)
+                shares = np.exp(logs - top)
+                total = shares.sum(axis=0)
+                heights[:] = [top + np.log(total)]
                 each = self.family.score(places) / self.scales[:, None]
-                return np.einsum("kn,knd->nd", shares, each)
+                return (shares[..., None] * each).sum(axis=0) / total[:, None]
 
         def log_density(x: np.ndarray) -> np.ndarray:
-            with np.errstate(all="ignore"):
-                return logsumexp(parts(x)[1], axis=0)
+            # It is asked for right after the gradient at the same points, one thread at a time.
+            return heights[0]
 
         return Score.from_callable(gradient, dim, log_density=log_density)
 

@@ -14,7 +14,7 @@ ScoreAndDensity = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 #: Steps and changes of the gradient that are remembered.
 _MEMORY = 10
 #: The longest step, in units of the scales, and how often a step is made shorter.
-_LONGEST, _SHORTENED = 10.0, 30
+_LONGEST, _SHORTENED = 10.0, 12
 #: The part of the promised gain that a step must bring.
 _SUFFICIENT = 1e-4
 #: The promised gain below which a point has arrived.
