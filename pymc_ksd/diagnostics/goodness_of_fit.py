@@ -91,17 +91,21 @@ def ksd_test(
         Dims of an observed variable that count observations, by default its first axis.
     kernel : str, Kernel or callable, optional
         ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
-        PyTensor function of two vectors. By default ``"rbf"`` for data, and for draws ``"imq"``
-        with and without a tilt, see Notes. A kernel that is named is tested alone.
+        PyTensor function of two vectors. A kernel that is named is tested alone; by default several
+        are, see Notes.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         The kernel's bandwidth: the median distance between points (of at most 1,000 of them), the
-        square root of their dimension, a number, or several numbers whose kernels are averaged. By
-        default the median for data and the dimension for draws that are scaled.
-    scale : {"auto", None, "std", "cov"}, default "auto"
+        square root of their dimension, or a number, by which one kernel is tested; or several
+        numbers, which are tested side by side (averaged by ``"linear"`` and ``"block"``). The unit
+        of the default panel is the median for data and the dimension for draws that are scaled.
+    scale : {"auto", None, "std", "cov", "stein"}, default "auto"
         Scale points by nothing, by their standard deviations, or whiten them by their covariance
-        before they are compared. By default data are not scaled. Draws are whitened if there are
-        enough to know how, :math:`2 d^{3/2}` effective draws in d dimensions, and otherwise scaled
-        by their standard deviations.
+        before they are compared, or by the geometric mean of it and the inverse of the scores'
+        second moment, which for a normal model is the model's own covariance. By default draws are
+        whitened by their covariance if there are enough to know how, :math:`2 d^{3/2}` effective
+        draws in d dimensions, and otherwise scaled by their standard deviations. As many data are
+        whitened by ``"stein"`` where the largest variance of any combination of coordinates exceeds
+        the smallest 25 times, unless a kernel or a bandwidth is named; other data are not scaled.
     statistic : {"u", "v", "linear", "block"} or Statistic, optional
         The estimator, see Notes, or an object with options of its own, such as ``Block(50)``. By
         default ``"u"`` for data and ``"v"`` for draws.
@@ -215,8 +219,10 @@ def ksd_test(
     True
     """
     is_draws, held_out = holds_draws(data), posterior is not None
-    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=is_draws)
     chosen = _statistic(statistic, points_per_block, is_draws)
+    how = comparing(
+        kernel, bandwidth, scale, compile_kwargs, draws=is_draws, joins=chosen.takes_weights
+    )
     if null is None and chosen.takes_weights and is_draws and not held_out:
         null = null_of_draws(data, autocorrelation_time)
     chosen_null = _null(null, autocorrelation_time, chosen, held_out)
@@ -325,7 +331,7 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
         settings["diagonal_share"] = estimate.members[0].diagonal_share
     dataset = xr.Dataset(
         {
-            "statistic": ((), estimate.value),
+            "statistic": ((), outcome.statistic),
             "p_value": ((), outcome.p_value),
             "critical_value": ((), outcome.critical_value),
             "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
@@ -349,6 +355,7 @@ def _of_members(members: Sequence[MemberEstimate]) -> xr.Dataset:
         "statistic": [member.value for member in members],
         "p_value": [monte_carlo_p_value(member.value, member.replicates) for member in members],
         "excess": [member.excess for member in members],
+        "bandwidth": [member.bandwidth for member in members],
     }
     return xr.Dataset(
         {f"member_{name}": ("member", values) for name, values in numbers.items()},

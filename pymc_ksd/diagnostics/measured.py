@@ -191,7 +191,7 @@ def diagnose_draws(
     client: Any,
 ) -> DrawsResults:
     """Test draws and measure them, with the defaults of the public functions."""
-    how = comparing(None, "auto", "auto", compile_kwargs, draws=True)
+    how = comparing(None, "auto", "auto", compile_kwargs, draws=True, joins=True)
     target = target_of(model, None, None, compile_kwargs)
     prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
     effort = Effort(progressbar=progressbar, client=client)

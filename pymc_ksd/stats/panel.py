@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
+
+
+def kernel_name(kernel: Kernel) -> str:
+    """Return what a kernel is called in the names of members."""
+    return type(kernel).__name__.lower()
 
 
 @dataclass(frozen=True)
@@ -17,7 +23,8 @@ class Panel:
     Attributes
     ----------
     members : tuple of Member
-        The reference: one kernel with one or several bandwidths, which are averaged.
+        The reference, which distances and contributions are of: one kernel with one or several
+        bandwidths, which are averaged.
     others : tuple of Member
         Stein kernels that see what the reference does not.
     """
@@ -27,9 +34,16 @@ class Panel:
 
     @classmethod
     def of_bandwidths(cls, stein: SteinKernel, bandwidths: Iterable[float]) -> Panel:
-        """Return a kernel with each of several bandwidths."""
-        name = type(stein.kernel).__name__.lower()
+        """Return the average of a kernel over several bandwidths."""
+        name = kernel_name(stein.kernel)
         return cls(tuple(Member(name, stein, float(width)) for width in bandwidths))
+
+    @classmethod
+    def side_by_side(cls, stein: SteinKernel, bandwidths: Iterable[float]) -> Panel:
+        """Return a kernel with each of several bandwidths, the first of which is the reference."""
+        name = kernel_name(stein.kernel)
+        first, *others = (Member(f"{name}, {w:g}", stein, float(w)) for w in bandwidths)
+        return cls((first,), tuple(others))
 
     @property
     def bandwidths(self) -> np.ndarray:
@@ -56,15 +70,18 @@ class MemberEstimate:
     value : float
         Its estimate of the squared discrepancy.
     replicates : ndarray of shape (m,)
-        The same for the weights of a null.
+        The same under the null hypothesis, none before a null was asked.
     diagonal_share : float
         What the hundredth part of all points that matters most has of all ``u(x, x)``.
+    bandwidth : float
+        Its bandwidth.
     """
 
     name: str
     value: float
     replicates: np.ndarray = field(repr=False)
     diagonal_share: float
+    bandwidth: float = float("nan")
 
     @property
     def excess(self) -> float:
@@ -100,7 +117,8 @@ def share_of_few(diagonal: np.ndarray) -> float:
 def joined_excess(members: Sequence[MemberEstimate]) -> tuple[float, np.ndarray]:
     """Return the largest excess of all members, and the same for every replicate.
 
-    All members saw the same weights, so that the replicates keep how they depend on each other.
+    All members saw the same weights, or the same simulated samples, so that the replicates keep how
+    they depend on each other.
     """
     replicates = np.max([member.replicated_excess for member in members], axis=0)
     return float(np.max([member.excess for member in members])), replicates

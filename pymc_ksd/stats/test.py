@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.stats.nulls import Null, SampleShape
-from pymc_ksd.stats.panel import Panel
+from pymc_ksd.stats.panel import Panel, joined_excess
 from pymc_ksd.stats.statistics import Estimate, Request, Statistic
 
 
@@ -49,7 +49,9 @@ class Outcome:
     Attributes
     ----------
     estimate : Estimate
-        The statistic.
+        What the kernels came to.
+    statistic : float
+        The statistic; with several members their largest excess.
     p_value, critical_value : float
         The test.
     null_distribution : ndarray of shape (m,)
@@ -57,6 +59,7 @@ class Outcome:
     """
 
     estimate: Estimate
+    statistic: float
     p_value: float
     critical_value: float
     null_distribution: np.ndarray
@@ -98,14 +101,29 @@ def run_test(
     estimate = statistic.estimate(request)
     quiet = replace(plan.effort, progressbar=False, client=False)
 
-    def again() -> float:
+    def again() -> np.ndarray:
         sample, panel = replicate()
-        return statistic.estimate(Request(panel, sample, quiet)).value
+        return statistic.estimate(Request(panel, sample, quiet)).values
 
-    distribution = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
+    replicates = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
+    estimate = _with_replicates(estimate, replicates.reshape(len(replicates), -1))
+    value, distribution = estimate.value, replicates.reshape(len(replicates), -1)[:, 0]
+    if len(estimate.members) > 1:
+        value, distribution = joined_excess(estimate.members)
+    tested = replace(estimate, value=value)
     return Outcome(
         estimate,
-        null.p_value(estimate, distribution),
-        null.critical_value(estimate, distribution, plan.alpha),
+        value,
+        null.p_value(tested, distribution),
+        null.critical_value(tested, distribution, plan.alpha),
         distribution,
     )
+
+
+def _with_replicates(estimate: Estimate, replicates: np.ndarray) -> Estimate:
+    """Return an estimate whose members know what they come to under the null hypothesis."""
+    members = (
+        replace(member, replicates=own)
+        for member, own in zip(estimate.members, replicates.T, strict=bool(estimate.members))
+    )
+    return replace(estimate, members=tuple(members))
