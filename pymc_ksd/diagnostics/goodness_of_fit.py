@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from pymc_ksd.diagnostics.largest_moment import largest_moment
 from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
 from pymc_ksd.diagnostics.results import attributes, conclusion, contributions
 from pymc_ksd.diagnostics.score import Score, predictive, target_of
@@ -19,16 +20,9 @@ from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
 from pymc_ksd.samples.containers import drawn_independently, holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import (
-    Null,
-    Wild,
-    fewest_replicates,
-    get_null,
-    monte_carlo_p_value,
-)
-from pymc_ksd.stats.panel import MemberEstimate
+from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
 from pymc_ksd.stats.statistics import Block, Statistic, VStatistic, get_statistic
-from pymc_ksd.stats.test import Outcome, Plan, run_test
+from pymc_ksd.stats.test import MemberResult, Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 
 #: Replicates of the null, and where each is scored under all draws of a posterior.
@@ -104,8 +98,8 @@ def ksd_test(
         second moment, which for a normal model is the model's own covariance. By default draws are
         whitened by their covariance if there are enough to know how, :math:`2 d^{3/2}` effective
         draws in d dimensions, and otherwise scaled by their standard deviations. As many data are
-        whitened by ``"stein"`` where the largest variance of any combination of coordinates exceeds
-        the smallest 25 times, unless a kernel or a bandwidth is named; other data are not scaled.
+        whitened by ``"stein"`` where the scores' mean square in some direction is 25 times that in
+        another, unless a kernel or a bandwidth is named; other data are not scaled.
     statistic : {"u", "v", "linear", "block"} or Statistic, optional
         The estimator, see Notes, or an object with options of its own, such as ``Block(50)``. By
         default ``"u"`` for data and ``"v"`` for draws.
@@ -255,7 +249,8 @@ def ksd_test(
     )
     if mismatch:
         prepared = replace(prepared, sample=replace(prepared.sample, mismatch=mismatch))
-    plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort)
+    other = largest_moment(prepared, data, alpha) if how.beside else None
+    plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort, other)
     result, _ = run_prepared(prepared, plan)
     return result
 
@@ -341,23 +336,18 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
         attrs=attributes({"result": "ksd_test", **settings}),
     )
     dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
-    if len(estimate.members) > 1:
-        dataset = dataset.assign(_of_members(estimate.members))
+    if outcome.members:
+        dataset = dataset.assign(_of_members(outcome.members))
     if estimate.coordinates.size:
         variables = prepared.target.variables
         dataset = dataset.merge(contributions(estimate.coordinates, variables))
     return dataset
 
 
-def _of_members(members: Sequence[MemberEstimate]) -> xr.Dataset:
+def _of_members(members: Sequence[MemberResult]) -> xr.Dataset:
     """Return what each member of a panel came to."""
-    numbers = {
-        "statistic": [member.value for member in members],
-        "p_value": [monte_carlo_p_value(member.value, member.replicates) for member in members],
-        "excess": [member.excess for member in members],
-        "bandwidth": [member.bandwidth for member in members],
-    }
+    names = ("statistic", "p_value", "excess", "bandwidth")
     return xr.Dataset(
-        {f"member_{name}": ("member", values) for name, values in numbers.items()},
+        {f"member_{name}": ("member", [getattr(one, name) for one in members]) for name in names},
         coords={"member": [member.name for member in members]},
     )

@@ -23,8 +23,8 @@ _UNITS = {"median": "median", "dimension": "sqrt(d)"}
 #: Effective draws, in units of the dimension to the power of 3/2, from which draws are whitened.
 #: With fewer the noise of their covariance takes from the statistic what it is to find.
 DRAWS_TO_WHITEN = 2.0
-#: How many times the largest variance of any combination of coordinates must exceed the smallest
-#: for data to be whitened, and what the hundredth part of the points may have of any variance.
+#: How many times the mean square of the steepest slope must exceed that of the flattest for data to
+#: be whitened, and what the hundredth part of the points may have of any mean square.
 _UNEQUAL, _FEW = 25.0, 0.25
 
 
@@ -82,16 +82,17 @@ def scale_of_draws(sample: Sample) -> str:
     return "cov" if enough else "std"
 
 
-def scale_of_data(points: np.ndarray) -> str | None:
-    """Return how data are scaled: whitened if some directions are far longer than others.
+def scale_of_data(points: np.ndarray, scores: np.ndarray) -> str | None:
+    """Return how data are scaled: whitened if the density is far steeper in some directions.
 
-    Where all have about the same length, whitening only adds the noise of a covariance.
+    Where it is not, whitening only adds the noise of a covariance. The spread of the points is no
+    sign: that of several modes is long where the density is as steep as elsewhere.
     """
     n, dim = points.shape
     if dim == 1 or n < DRAWS_TO_WHITEN * dim**1.5:
         return None
-    centred = points - points.mean(axis=0)
-    if max(map(share_of_few, (centred**2).T)) > _FEW:
-        return None  # a few points far out decide what the covariance is
-    values = np.linalg.eigvalsh(centred.T @ centred)
+    squares = np.concatenate([(points - points.mean(axis=0)) ** 2, scores**2], axis=1)
+    if max(map(share_of_few, squares.T)) > _FEW:
+        return None  # a few points far out decide what is long and what is steep
+    values = np.linalg.eigvalsh(scores.T @ scores)
     return "stein" if values[-1] > _UNEQUAL * values[0] else None

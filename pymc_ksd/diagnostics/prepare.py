@@ -109,14 +109,17 @@ class Comparing:
             return scaled, False
         return with_tilts(scaled, values[1]), True
 
-    def scaled_for(self, operator: SteinOperator, sample: Sample) -> Comparing:
+    def scaled_for(
+        self, operator: SteinOperator, sample: Sample, values: Sequence[np.ndarray]
+    ) -> Comparing:
         """Return the same with a scale that suits the sample."""
         if self.scale != "auto":
             return self
         if sample.are_draws:
             return replace(self, scale=scale_of_draws(sample))
-        continuous = operator.name == Langevin.name
-        return replace(self, scale=scale_of_data(sample.points) if continuous else None)
+        if operator.name != Langevin.name:
+            return replace(self, scale=None)
+        return replace(self, scale=scale_of_data(sample.points, values[0]))
 
 
 def comparing(
@@ -287,8 +290,8 @@ def prepare(
         sample = _read(target, data)
         if not (may_be_constant and operator.takes_constant_points):
             check_varies(sample.points, target)
-        how = how.scaled_for(operator, sample)
         values = score_points(target, sample.points, progressbar)
+        how = how.scaled_for(operator, sample, values)
         points, tilted = how.points(operator, sample.points, values)
         positions = points.positions
     panel = how.panel(operator, positions, bandwidth_rng, tilted=tilted)

@@ -122,3 +122,47 @@ def joined_excess(members: Sequence[MemberEstimate]) -> tuple[float, np.ndarray]
     """
     replicates = np.max([member.replicated_excess for member in members], axis=0)
     return float(np.max([member.excess for member in members])), replicates
+
+
+@dataclass(frozen=True)
+class OtherTest:
+    """A test of another kind that is joined with a panel, known by its p-value.
+
+    Attributes
+    ----------
+    name : str
+        What is tested.
+    statistic : float
+        What it came to.
+    p_value : float
+        How often it is as large under the null hypothesis.
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+
+    def excess(self, replicates: np.ndarray) -> float:
+        """Return what the largest excess of a panel exceeds as rarely, given its replicates.
+
+        Where no replicate is as large, their tail is continued as an exponential one.
+        """
+        if self.p_value * (1 + len(replicates)) >= 1:
+            return float(np.quantile(replicates, 1 - self.p_value))
+        beyond = np.log(max(self.p_value, np.finfo(float).tiny) * (1 + len(replicates)))
+        tail = np.sort(replicates)[-max(2, len(replicates) // 10) :]
+        return float(tail[-1] - beyond * (tail.mean() - tail[0]))
+
+
+def joined_with(
+    other: OtherTest, value: float, replicates: np.ndarray, rng: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    """Return the larger excess of a panel and another test, and the same for every replicate.
+
+    Replicates are taken as those of two tests that know nothing of each other: if both tend to
+    reject the same samples, the joined test is the more careful.
+    """
+    return (
+        max(value, other.excess(replicates)),
+        np.maximum(replicates, rng.permutation(replicates)),
+    )
