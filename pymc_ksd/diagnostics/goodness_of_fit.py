@@ -25,8 +25,11 @@ from pymc_ksd.stats.statistics import Block, Statistic, VStatistic, get_statisti
 from pymc_ksd.stats.test import MemberResult, Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 
-#: Replicates of the null, and where each is scored under all draws of a posterior.
-REPLICATES, _SLOW_REPLICATES = 1_000, 199
+#: Replicates of the null, of several kernels at many points, where they take most of the time, and
+#: where each is scored under all draws of a posterior.
+_REPLICATES, _FEWER_REPLICATES, _SLOW_REPLICATES = 1_000, 500, 199
+#: Points that are many.
+_MANY_POINTS = 5_000
 
 
 def ksd_test(
@@ -117,8 +120,8 @@ def ksd_test(
         around their own means, of the least favourable among all coordinates and the squared
         distance from the centre.
     n_bootstrap : int, optional
-        Number of replicates, by default 1,000; for the parametric null with `posterior` 199, or as
-        many as `alpha` needs.
+        Number of replicates, by default 1,000; 500 where several kernels compare more than 5,000
+        points, and for the parametric null with `posterior` 199, or as many as `alpha` needs.
     alpha : float, default 0.05
         Level of the test, for `critical_value`.
     points_per_block : int, optional
@@ -221,8 +224,8 @@ def ksd_test(
         null = null_of_draws(data, autocorrelation_time)
     chosen_null = _null(null, autocorrelation_time, chosen, held_out)
     alpha = check_alpha(alpha)
-    n_replicates = optional_count(n_bootstrap, "n_bootstrap", 1) or REPLICATES
-    if n_bootstrap is None and chosen_null.simulates and held_out:
+    n_replicates = optional_count(n_bootstrap, "n_bootstrap", 1)
+    if n_replicates is None and chosen_null.simulates and held_out:
         n_replicates = max(_SLOW_REPLICATES, fewest_replicates(alpha))
     effort = effort_of(block_size, progressbar, client)
     mismatch = ""
@@ -250,9 +253,17 @@ def ksd_test(
     if mismatch:
         prepared = replace(prepared, sample=replace(prepared.sample, mismatch=mismatch))
     other = largest_moment(prepared, data, alpha) if how.beside else None
+    n_replicates = n_replicates or default_replicates(prepared, alpha)
     plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort, other)
     result, _ = run_prepared(prepared, plan)
     return result
+
+
+def default_replicates(prepared: Prepared, alpha: float) -> int:
+    """Return how many replicates a test has unless the user says."""
+    if not prepared.panel.others or prepared.points.n_points <= _MANY_POINTS:
+        return _REPLICATES
+    return max(_FEWER_REPLICATES, min(_REPLICATES, fewest_replicates(alpha)))
 
 
 def _statistic(

@@ -10,7 +10,11 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, null_of_draws, run_prepared
+from pymc_ksd.diagnostics.goodness_of_fit import (
+    default_replicates,
+    null_of_draws,
+    run_prepared,
+)
 from pymc_ksd.diagnostics.largest_moment import largest_moment, moments_of_prepared
 from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
@@ -191,7 +195,7 @@ def diagnose_draws(
     prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
     effort = Effort(progressbar=progressbar, client=client)
     null = get_null(null_of_draws(data), VStatistic())
-    n_replicates = max(REPLICATES, fewest_replicates(alpha))
+    n_replicates = max(default_replicates(prepared, alpha), fewest_replicates(alpha))
     other = largest_moment(prepared, data, alpha)
     plan = Plan(prepared.panel, VStatistic(), null, n_replicates, alpha, effort, other)
     test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)

@@ -71,7 +71,12 @@ BESIDE_DATA = (
     Beside(IMQ(), 4),
 )
 #: What draws are tested by beside an IMQ kernel.
-BESIDE_DRAWS = (Beside(IMQ(), tilted=True),)
+BESIDE_DRAWS = (
+    Beside(RBF(), 1 / 4, most_coordinates=2),
+    Beside(RBF(), 1 / 2),
+    Beside(IMQ(), tilted=True),
+    Beside(RBF(), 1 / 2, tilted=True),
+)
 
 
 def scale_of_draws(sample: Sample) -> str:
