@@ -153,12 +153,12 @@ def ksd_test(
           draws from the model that would be as far from it (NaN likewise); by chance it may exceed
           the number of points, which means no more than as good as exact ones,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
-        - ``member_statistic``, ``member_p_value`` and ``member_excess`` of each kernel, where
-          several were tested, over the dim ``member``,
+        - ``member_statistic``, ``member_p_value``, ``member_excess`` and ``member_bandwidth`` of
+          each kernel, where several were tested, over the dim ``member``,
         - for each variable, under its own name and dims, what its coordinates add to the estimate
           (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
           belong to single elements, such as simplexes, show one number. Where several kernels were
-          tested, these are the contributions to the first, without a tilt.
+          tested, these are the contributions to the first, and so are ``ksd`` and ``ess_ksd``.
 
         The attribute ``status`` is "passed", "rejected" or "cannot tell", the last with a
         ``reason``: nothing was rejected, but chains disagree (R-hat above 1.1), are fewer than 20
@@ -189,11 +189,18 @@ def ksd_test(
     "block"    mean of "u" over consecutive blocks                               O(n^1.5)
     ========== ================================================================= =============
 
+    A kernel sees errors of about the size of its bandwidth. By default the statistics "u" and "v"
+    are those of a *panel*: of data the RBF kernel with the median distance, half and a quarter of
+    it, and the IMQ kernel with four times the median; of draws the IMQ kernel with the square root
+    of the dimension, the RBF kernel with half and a quarter of it, two of these with a tilt, and
+    the largest z-score of a mean or standard deviation (:func:`ksd_moments`) where its standard
+    errors can be trusted. All members see the same points and replicates, each statistic is put
+    into standard deviations of its own replicates, and the largest decides.
+
     A few draws with huge scores, as where a scale is close to zero, can outweigh all others in the
-    statistic and in every replicate, and hide any error in them. The tilted kernel
+    statistic and in every replicate, and hide any error in them. A tilted kernel
     :math:`w(x) k(x, x') w(x')` weighs draws down whose log density is far below that of most; the
-    kernel without a tilt sees what those draws do. Both are compared with the same replicates, and
-    the larger excess decides.
+    kernel without a tilt sees what those draws do.
 
     The multinomial bootstrap draws counts :math:`c \sim \mathrm{Mult}(n; 1/n)` and forms
     :math:`\sum_{i \ne j} \frac{c_i - 1}{n} \frac{c_j - 1}{n} u(x_i, x_j)`.

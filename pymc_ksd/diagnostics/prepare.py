@@ -92,11 +92,7 @@ class Comparing:
             return Panel.side_by_side(stein, widths)
         panel = Panel.of_bandwidths(stein, widths)
         (reference, *_), rule = panel.members, self.bandwidth
-        others = (
-            one.member(reference, rule)
-            for one in self.beside
-            if one.most_coordinates >= positions.shape[1] and (tilted or not one.tilted)
-        )
+        others = (one.member(reference, rule) for one in self.beside if tilted or not one.tilted)
         return replace(panel, others=tuple(others))
 
     def points(

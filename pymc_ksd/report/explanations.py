@@ -23,7 +23,7 @@ from pymc_ksd.diagnostics.results import (
 )
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
 from pymc_ksd.report.findings import Explanation, Finding, listed
-from pymc_ksd.report.members import loudest_member, which_member_speaks
+from pymc_ksd.report.members import has_tilt, loudest_member, which_member_speaks
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
@@ -219,8 +219,7 @@ def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
     if not share > MOST_OF_DIAGONAL or "of the statistic" in result.attrs.get("reason", ""):
         return ()
     text = few_hold(int(result.attrs["n"]), share)
-    tilted = any(str(name).endswith("tilted") for name in result.get("member", ()))
-    if tilted and status_of(result) == "passed":
+    if has_tilt(result) and status_of(result) == "passed":
         other = "tilted kernels, in which such draws count less, do not reject either"
         return (Finding("passed", f"{text} without a tilt; {other}."),)
     return (Finding("warning", f"{text}: so few decide.", _FEW_DECIDE),)

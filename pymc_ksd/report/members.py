@@ -37,6 +37,12 @@ def is_kernel(name: str) -> bool:
     return not name.startswith(_MOMENTS)
 
 
+def has_tilt(result: xr.Dataset) -> bool:
+    """Whether a tilted kernel was tested beside others."""
+    names = result["member"].values if "member" in result.dims else ()
+    return any(str(name).endswith(_TILTED) for name in names)
+
+
 def which_member_speaks(result: xr.Dataset) -> tuple[str, ...]:
     """Say what kind of error a rejected test found, by the members that reject."""
     if "member" not in result.dims:

@@ -68,9 +68,10 @@ def ksd_report(
     predictive : bool, optional
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     alpha : float, default 0.05
-        Level, at least 0.001: of what is said about the draws, which are tested as a whole
-        (:func:`ksd_test`) and by their means and standard deviations (:func:`ksd_moments`) at half
-        of it each, and of the predictive check of each observed variable.
+        Level, at least 0.001: of the test of the draws (:func:`ksd_test`), which joins kernels and
+        moments, and of the predictive check of each observed variable. Means and standard
+        deviations by themselves (:func:`ksd_moments`) are tested at half of it, their part of the
+        joined test.
     margin : float, optional
         Let a certificate decide about the draws, at level `alpha`: that every mean is within so
         many posterior standard deviations, and every standard deviation within this part, of the
@@ -217,7 +218,8 @@ def _test_draws(
     shared: Mapping[str, Any],
 ) -> None:
     """Test and measure the draws, thinned where they are many, and make the table."""
-    # Of two tests, each has half of the level; a certificate decides alone.
+    # The test joins kernels and moments, of which either has half of the level; a certificate
+    # decides alone.
     level = shared["alpha"] / (2 if margin is None else 1)
     posterior = draws_group(data)
     n = _number_of_draws(posterior)
@@ -229,7 +231,7 @@ def _test_draws(
             "ksd_test(model, data) uses all of them."
         )
     try:
-        found.draws = diagnose_draws(model, data, **{**shared, "alpha": level})
+        found.draws = diagnose_draws(model, data, **shared)
     except _REASONS as error:
         found.problems.append(error)
         found.untested.append(f"The draws were not tested: {error}")
@@ -241,8 +243,9 @@ def _test_draws(
         return
     if margin is None:
         found.notes.append(
-            f"The draws are tested twice, as a whole and by their means and standard deviations, "
-            f"at level {level:g} each, so that the level of both together is {shared['alpha']:g}."
+            f"The test of the draws, at level {shared['alpha']:g}, joins kernels that compare "
+            "whole distributions with a test of means and standard deviations. By themselves these "
+            f"are tested at level {level:g}, which is their part of it."
         )
     try:
         shown = found.moments

@@ -75,6 +75,10 @@ class MemberEstimate:
         What the hundredth part of all points that matters most has of all ``u(x, x)``.
     bandwidth : float
         Its bandwidth.
+    counts_itself : bool
+        Whether the value is one more of the replicates under the null hypothesis, as beside
+        simulated samples. In mean and standard deviation it then counts with them, which makes the
+        joined test exact for any number of replicates.
     """
 
     name: str
@@ -82,6 +86,7 @@ class MemberEstimate:
     replicates: np.ndarray = field(repr=False)
     diagonal_share: float
     bandwidth: float = float("nan")
+    counts_itself: bool = False
 
     @property
     def excess(self) -> float:
@@ -94,7 +99,10 @@ class MemberEstimate:
         return np.asarray(self._standard(self.replicates))
 
     def _standard(self, value: float | np.ndarray) -> float | np.ndarray:
-        return (value - self.replicates.mean()) / spread_of(self.replicates)
+        all_of_them = self.replicates
+        if self.counts_itself:
+            all_of_them = np.append(all_of_them, self.value)
+        return (value - all_of_them.mean()) / spread_of(all_of_them)
 
 
 def spread_of(replicates: np.ndarray, *, ddof: int = 0) -> np.ndarray:

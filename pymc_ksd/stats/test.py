@@ -143,7 +143,7 @@ def run_test(
         return statistic.estimate(Request(panel, sample, quiet)).values
 
     replicates = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
-    estimate = _with_replicates(estimate, replicates.reshape(len(replicates), -1))
+    estimate = _with_replicates(estimate, replicates.reshape(len(replicates), -1), null)
     value, distribution = estimate.value, replicates.reshape(len(replicates), -1)[:, 0]
     members: tuple[MemberResult, ...] = ()
     if len(estimate.members) > 1:
@@ -184,10 +184,10 @@ def _by_themselves(
     )
 
 
-def _with_replicates(estimate: Estimate, replicates: np.ndarray) -> Estimate:
+def _with_replicates(estimate: Estimate, replicates: np.ndarray, null: Null) -> Estimate:
     """Return an estimate whose members know what they come to under the null hypothesis."""
     members = (
-        replace(member, replicates=own)
+        replace(member, replicates=own, counts_itself=null.simulates)
         for member, own in zip(estimate.members, replicates.T, strict=bool(estimate.members))
     )
     return replace(estimate, members=tuple(members))
