@@ -18,6 +18,7 @@ from pymc_ksd.diagnostics.summary import ksd_summary
 from pymc_ksd.plots import (
     plot_ksd_contributions,
     plot_ksd_evolution,
+    plot_ksd_members,
     plot_ksd_moments,
     plot_ksd_ppc,
     plot_ksd_test,
@@ -86,6 +87,7 @@ __all__ = [
     "ksd_test",
     "plot_ksd_contributions",
     "plot_ksd_evolution",
+    "plot_ksd_members",
     "plot_ksd_moments",
     "plot_ksd_ppc",
     "plot_ksd_test",

@@ -13,15 +13,15 @@ from pymc_ksd import Score, ksd_test
 __all__ = ["EXTENSIONS", "PAPER_METHODS", "stein_tests"]
 
 _TESTS: dict[str, dict[str, Any]] = {
-    # The paper's: RBF kernel, median bandwidth, 1,000 replicates are the defaults.
-    "KSD-U": {},
-    "KSD-linear": {"statistic": "linear"},
+    # The paper's: RBF kernel; its median bandwidth and 1,000 replicates are the defaults.
+    "KSD-U": {"kernel": "rbf"},
+    "KSD-linear": {"kernel": "rbf", "statistic": "linear"},
     # Beyond it.
     "KSD-U, IMQ": {"kernel": "imq"},
     # Exact for any number of replicates m for which 0.05 (m + 1) is a whole number.
-    "KSD-U, parametric": {"null": "parametric", "n_bootstrap": 19},
-    "KSD-block": {"statistic": "block"},
-    "KSD-U, whitened": {"scale": "cov"},
+    "KSD-U, parametric": {"kernel": "rbf", "null": "parametric", "n_bootstrap": 19},
+    "KSD-block": {"kernel": "rbf", "statistic": "block"},
+    "KSD-U, whitened": {"kernel": "rbf", "scale": "cov"},
 }
 PAPER_METHODS = ("KSD-U", "KSD-linear")
 EXTENSIONS = ("KSD-U, IMQ", "KSD-U, parametric", "KSD-block")

@@ -45,7 +45,7 @@ def ksd(
         See :func:`ksd_test`.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         See :func:`ksd_test`.
-    scale : {"auto", None, "std", "cov"}, default "auto"
+    scale : {"auto", None, "std", "cov", "stein"}, default "auto"
         See :func:`ksd_test`.
     block_size : int, optional
         Points that are compared at a time. Changes speed and memory, never the result.

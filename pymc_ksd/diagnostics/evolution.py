@@ -44,7 +44,7 @@ def ksd_evolution(
         See :func:`ksd_test`.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         See :func:`ksd_test`. That of all draws holds for all steps.
-    scale : {"auto", None, "std", "cov"}, default "auto"
+    scale : {"auto", None, "std", "cov", "stein"}, default "auto"
         See :func:`ksd_test`. That of all draws holds for all steps.
     block_size : int, optional
         Points that are compared at a time. Changes speed and memory, never the result.

@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from pymc_ksd.diagnostics.largest_moment import largest_moment
 from pymc_ksd.diagnostics.prepare import Prepared, comparing, effort_of, prepare
 from pymc_ksd.diagnostics.results import attributes, conclusion, contributions
 from pymc_ksd.diagnostics.score import Score, predictive, target_of
@@ -19,20 +20,16 @@ from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.options import check_alpha, optional_count, warn_user
 from pymc_ksd.samples.containers import drawn_independently, holds_draws
 from pymc_ksd.samples.draws import DrawsWarning
-from pymc_ksd.stats.nulls import (
-    Null,
-    Wild,
-    fewest_replicates,
-    get_null,
-    monte_carlo_p_value,
-)
-from pymc_ksd.stats.panel import MemberEstimate
+from pymc_ksd.stats.nulls import Null, Wild, fewest_replicates, get_null
 from pymc_ksd.stats.statistics import Block, Statistic, VStatistic, get_statistic
-from pymc_ksd.stats.test import Outcome, Plan, run_test
+from pymc_ksd.stats.test import MemberResult, Outcome, Plan, run_test
 from pymc_ksd.stein.kernels import Kernel
 
-#: Replicates of the null, and where each is scored under all draws of a posterior.
-REPLICATES, _SLOW_REPLICATES = 1_000, 199
+#: Replicates of the null, of several kernels at many points, where they take most of the time, and
+#: where each is scored under all draws of a posterior.
+_REPLICATES, _FEWER_REPLICATES, _SLOW_REPLICATES = 1_000, 500, 199
+#: Points that are many.
+_MANY_POINTS = 5_000
 
 
 def ksd_test(
@@ -91,17 +88,21 @@ def ksd_test(
         Dims of an observed variable that count observations, by default its first axis.
     kernel : str, Kernel or callable, optional
         ``"rbf"``, ``"imq"``, ``"matern52"``, a kernel object such as ``RBF() + IMQ()``, or a
-        PyTensor function of two vectors. By default ``"rbf"`` for data, and for draws ``"imq"``
-        with and without a tilt, see Notes. A kernel that is named is tested alone.
+        PyTensor function of two vectors. A kernel that is named is tested alone; by default several
+        are, see Notes.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         The kernel's bandwidth: the median distance between points (of at most 1,000 of them), the
-        square root of their dimension, a number, or several numbers whose kernels are averaged. By
-        default the median for data and the dimension for draws that are scaled.
-    scale : {"auto", None, "std", "cov"}, default "auto"
+        square root of their dimension, or a number, by which one kernel is tested; or several
+        numbers, which are tested side by side (averaged by ``"linear"`` and ``"block"``). The unit
+        of the default panel is the median for data and the dimension for draws that are scaled.
+    scale : {"auto", None, "std", "cov", "stein"}, default "auto"
         Scale points by nothing, by their standard deviations, or whiten them by their covariance
-        before they are compared. By default data are not scaled. Draws are whitened if there are
-        enough to know how, :math:`2 d^{3/2}` effective draws in d dimensions, and otherwise scaled
-        by their standard deviations.
+        before they are compared, or by the geometric mean of it and the inverse of the scores'
+        second moment, which for a normal model is the model's own covariance. By default draws are
+        whitened by their covariance if there are enough to know how, :math:`2 d^{3/2}` effective
+        draws in d dimensions, and otherwise scaled by their standard deviations. As many data are
+        whitened by ``"stein"`` where the scores' mean square in some direction is 25 times that in
+        another, unless a kernel or a bandwidth is named; other data are not scaled.
     statistic : {"u", "v", "linear", "block"} or Statistic, optional
         The estimator, see Notes, or an object with options of its own, such as ``Block(50)``. By
         default ``"u"`` for data and ``"v"`` for draws.
@@ -119,8 +120,8 @@ def ksd_test(
         around their own means, of the least favourable among all coordinates and the squared
         distance from the centre.
     n_bootstrap : int, optional
-        Number of replicates, by default 1,000; for the parametric null with `posterior` 199, or as
-        many as `alpha` needs.
+        Number of replicates, by default 1,000; 500 where several kernels compare more than 5,000
+        points, and for the parametric null with `posterior` 199, or as many as `alpha` needs.
     alpha : float, default 0.05
         Level of the test, for `critical_value`.
     points_per_block : int, optional
@@ -152,12 +153,12 @@ def ksd_test(
           draws from the model that would be as far from it (NaN likewise); by chance it may exceed
           the number of points, which means no more than as good as exact ones,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
-        - ``member_statistic``, ``member_p_value`` and ``member_excess`` of each kernel, where
-          several were tested, over the dim ``member``,
+        - ``member_statistic``, ``member_p_value``, ``member_excess`` and ``member_bandwidth`` of
+          each kernel, where several were tested, over the dim ``member``,
         - for each variable, under its own name and dims, what its coordinates add to the estimate
           (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
           belong to single elements, such as simplexes, show one number. Where several kernels were
-          tested, these are the contributions to the first, without a tilt.
+          tested, these are the contributions to the first, and so are ``ksd`` and ``ess_ksd``.
 
         The attribute ``status`` is "passed", "rejected" or "cannot tell", the last with a
         ``reason``: nothing was rejected, but chains disagree (R-hat above 1.1), are fewer than 20
@@ -188,11 +189,18 @@ def ksd_test(
     "block"    mean of "u" over consecutive blocks                               O(n^1.5)
     ========== ================================================================= =============
 
+    A kernel sees errors of about the size of its bandwidth. By default the statistics "u" and "v"
+    are those of a *panel*: of data the RBF kernel with the median distance, half and a quarter of
+    it, and the IMQ kernel with four times the median; of draws the IMQ kernel with the square root
+    of the dimension, the RBF kernel with half and a quarter of it, two of these with a tilt, and
+    the largest z-score of a mean or standard deviation (:func:`ksd_moments`) where its standard
+    errors can be trusted. All members see the same points and replicates, each statistic is put
+    into standard deviations of its own replicates, and the largest decides.
+
     A few draws with huge scores, as where a scale is close to zero, can outweigh all others in the
-    statistic and in every replicate, and hide any error in them. The tilted kernel
+    statistic and in every replicate, and hide any error in them. A tilted kernel
     :math:`w(x) k(x, x') w(x')` weighs draws down whose log density is far below that of most; the
-    kernel without a tilt sees what those draws do. Both are compared with the same replicates, and
-    the larger excess decides.
+    kernel without a tilt sees what those draws do.
 
     The multinomial bootstrap draws counts :math:`c \sim \mathrm{Mult}(n; 1/n)` and forms
     :math:`\sum_{i \ne j} \frac{c_i - 1}{n} \frac{c_j - 1}{n} u(x_i, x_j)`.
@@ -215,14 +223,16 @@ def ksd_test(
     True
     """
     is_draws, held_out = holds_draws(data), posterior is not None
-    how = comparing(kernel, bandwidth, scale, compile_kwargs, draws=is_draws)
     chosen = _statistic(statistic, points_per_block, is_draws)
+    how = comparing(
+        kernel, bandwidth, scale, compile_kwargs, draws=is_draws, joins=chosen.takes_weights
+    )
     if null is None and chosen.takes_weights and is_draws and not held_out:
         null = null_of_draws(data, autocorrelation_time)
     chosen_null = _null(null, autocorrelation_time, chosen, held_out)
     alpha = check_alpha(alpha)
-    n_replicates = optional_count(n_bootstrap, "n_bootstrap", 1) or REPLICATES
-    if n_bootstrap is None and chosen_null.simulates and held_out:
+    n_replicates = optional_count(n_bootstrap, "n_bootstrap", 1)
+    if n_replicates is None and chosen_null.simulates and held_out:
         n_replicates = max(_SLOW_REPLICATES, fewest_replicates(alpha))
     effort = effort_of(block_size, progressbar, client)
     mismatch = ""
@@ -249,9 +259,18 @@ def ksd_test(
     )
     if mismatch:
         prepared = replace(prepared, sample=replace(prepared.sample, mismatch=mismatch))
-    plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort)
+    other = largest_moment(prepared, data, alpha) if how.beside else None
+    n_replicates = n_replicates or default_replicates(prepared, alpha)
+    plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort, other)
     result, _ = run_prepared(prepared, plan)
     return result
+
+
+def default_replicates(prepared: Prepared, alpha: float) -> int:
+    """Return how many replicates a test has unless the user says."""
+    if not prepared.panel.others or prepared.points.n_points <= _MANY_POINTS:
+        return _REPLICATES
+    return max(_FEWER_REPLICATES, min(_REPLICATES, fewest_replicates(alpha)))
 
 
 def _statistic(
@@ -325,7 +344,7 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
         settings["diagonal_share"] = estimate.members[0].diagonal_share
     dataset = xr.Dataset(
         {
-            "statistic": ((), estimate.value),
+            "statistic": ((), outcome.statistic),
             "p_value": ((), outcome.p_value),
             "critical_value": ((), outcome.critical_value),
             "ksd": ((), float(np.sqrt(max(v, 0.0))) if np.isfinite(v) else np.nan),
@@ -335,22 +354,18 @@ def _dataset(prepared: Prepared, plan: Plan, outcome: Outcome) -> xr.Dataset:
         attrs=attributes({"result": "ksd_test", **settings}),
     )
     dataset.attrs = {"conclusion": conclusion(dataset), **dataset.attrs}
-    if len(estimate.members) > 1:
-        dataset = dataset.assign(_of_members(estimate.members))
+    if outcome.members:
+        dataset = dataset.assign(_of_members(outcome.members))
     if estimate.coordinates.size:
         variables = prepared.target.variables
         dataset = dataset.merge(contributions(estimate.coordinates, variables))
     return dataset
 
 
-def _of_members(members: Sequence[MemberEstimate]) -> xr.Dataset:
+def _of_members(members: Sequence[MemberResult]) -> xr.Dataset:
     """Return what each member of a panel came to."""
-    numbers = {
-        "statistic": [member.value for member in members],
-        "p_value": [monte_carlo_p_value(member.value, member.replicates) for member in members],
-        "excess": [member.excess for member in members],
-    }
+    names = ("statistic", "p_value", "excess", "bandwidth")
     return xr.Dataset(
-        {f"member_{name}": ("member", values) for name, values in numbers.items()},
+        {f"member_{name}": ("member", [getattr(one, name) for one in members]) for name in names},
         coords={"member": [member.name for member in members]},
     )

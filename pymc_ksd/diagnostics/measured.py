@@ -10,14 +10,18 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_ksd.diagnostics.goodness_of_fit import REPLICATES, null_of_draws, run_prepared
-from pymc_ksd.diagnostics.moments import ORDERS, ReadDraws, moments_of, shown_quantities
+from pymc_ksd.diagnostics.goodness_of_fit import (
+    default_replicates,
+    null_of_draws,
+    run_prepared,
+)
+from pymc_ksd.diagnostics.largest_moment import largest_moment, moments_of_prepared
 from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.engine.walk import Effort
-from pymc_ksd.samples.containers import as_only_variable, check_draws, draws_group
+from pymc_ksd.samples.containers import check_draws
 from pymc_ksd.stats.nulls import fewest_replicates, get_null
 from pymc_ksd.stats.statistics import Request, VStatistic
 from pymc_ksd.stats.test import Plan
@@ -172,12 +176,7 @@ class DrawsResults:
         var_names: Sequence[str] | None = None,
     ) -> xr.Dataset:
         """Return what :func:`ksd_moments` returns of the same draws, which are not scored again."""
-        prepared, sample = self.prepared, self.prepared.sample
-        posterior = draws_group(as_only_variable(data, prepared.target.variables))
-        assert posterior is not None  # the draws were read from it
-        draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
-        quantities = shown_quantities(draws, var_names)
-        return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, Effort())
+        return moments_of_prepared(self.prepared, data, alpha, margin, var_names)
 
 
 def diagnose_draws(
@@ -191,13 +190,14 @@ def diagnose_draws(
     client: Any,
 ) -> DrawsResults:
     """Test draws and measure them, with the defaults of the public functions."""
-    how = comparing(None, "auto", "auto", compile_kwargs, draws=True)
+    how = comparing(None, "auto", "auto", compile_kwargs, draws=True, joins=True)
     target = target_of(model, None, None, compile_kwargs)
     prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
     effort = Effort(progressbar=progressbar, client=client)
     null = get_null(null_of_draws(data), VStatistic())
-    n_replicates = max(REPLICATES, fewest_replicates(alpha))
-    plan = Plan(prepared.panel, VStatistic(), null, n_replicates, alpha, effort)
+    n_replicates = max(default_replicates(prepared, alpha), fewest_replicates(alpha))
+    other = largest_moment(prepared, data, alpha)
+    plan = Plan(prepared.panel, VStatistic(), null, n_replicates, alpha, effort, other)
     test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)
     assert sums is not None  # all pairs were evaluated
     measured = Measured(prepared, sums)

@@ -8,6 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_ksd.diagnostics.panels import (
+    BESIDE_DATA,
+    BESIDE_DRAWS,
+    Beside,
+    scale_of_data,
+    scale_of_draws,
+)
 from pymc_ksd.diagnostics.scoring import (
     ScaledStream,
     check_varies,
@@ -24,23 +31,20 @@ from pymc_ksd.samples.data import checked_samples, warn_of_few_points
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.samples.stream import DrawStream, is_large
-from pymc_ksd.stats.nulls import Wild
 from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.bandwidths import bandwidth_rule, check_bandwidth, choose_bandwidths
 from pymc_ksd.stein.custom_kernels import General, Radial, get_kernel
 from pymc_ksd.stein.kernels import Kernel
+from pymc_ksd.stein.langevin import Langevin
 from pymc_ksd.stein.operator import SteinOperator
 from pymc_ksd.stein.points import Points, check_scale
-from pymc_ksd.stein.stein_kernel import OPERATORS, Member, SteinKernel
-from pymc_ksd.stein.tilt import TiltedLangevin, with_tilts
+from pymc_ksd.stein.stein_kernel import OPERATORS, SteinKernel
+from pymc_ksd.stein.tilt import with_tilts
 
 #: Numbers that are simulated at a time.
 _SIMULATED_NUMBERS = 100_000
 #: Points at which a kernel's gradient is looked at.
 _SLOPES = 100
-#: Effective draws, in units of the dimension to the power of 3/2, from which draws are whitened.
-#: With fewer the noise of their covariance takes from the statistic what it is to find.
-DRAWS_TO_WHITEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -53,19 +57,22 @@ class Comparing:
         The base kernel.
     bandwidth : str, float or array_like
         A rule or numbers.
-    scale : {None, "std", "cov", "auto"}
+    scale : {None, "std", "cov", "stein", "auto"}
         How points are scaled.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
-    tilted : bool, default False
-        Whether a tilted kernel is tested beside it, where log densities are known.
+    beside : tuple of Beside
+        Kernels that are tested beside it.
+    side_by_side : bool, default False
+        Whether several bandwidths are tested side by side, and not averaged.
     """
 
     kernel: Kernel
     bandwidth: Any
     scale: str | None
     compile_kwargs: Mapping[str, Any] | None
-    tilted: bool = False
+    beside: tuple[Beside, ...] = ()
+    side_by_side: bool = False
 
     def panel(
         self,
@@ -75,23 +82,40 @@ class Comparing:
         *,
         tilted: bool = False,
     ) -> Panel:
-        """Return the Stein kernels for points, with bandwidths chosen for them."""
+        """Return the Stein kernels for points, with bandwidths chosen for them.
+
+        Those with a tilt are left out unless points have their terms.
+        """
         stein = SteinKernel(operator, self.kernel, self.compile_kwargs)
-        panel = Panel.of_bandwidths(stein, choose_bandwidths(self.bandwidth, positions, rng))
-        if not tilted:
-            return panel
-        stein = replace(stein, operator=OPERATORS[TiltedLangevin.name])
-        others = (Member(f"{m.name}, tilted", stein, m.bandwidth) for m in panel.members)
+        widths = choose_bandwidths(self.bandwidth, positions, rng)
+        if self.side_by_side:
+            return Panel.side_by_side(stein, widths)
+        panel = Panel.of_bandwidths(stein, widths)
+        (reference, *_), rule = panel.members, self.bandwidth
+        others = (one.member(reference, rule) for one in self.beside if tilted or not one.tilted)
         return replace(panel, others=tuple(others))
 
-    def scaled_for(self, sample: Sample) -> Comparing:
-        """Return the same with a scale: whiten draws if there are enough to know how."""
+    def points(
+        self, operator: SteinOperator, points: np.ndarray, values: Sequence[np.ndarray]
+    ) -> tuple[Points, bool]:
+        """Return scaled points, and whether they have the terms of tilted kernels."""
+        scaled = operator.scaled(points, values, self.scale)
+        tilted = operator.name == Langevin.name and len(values) > 1
+        if not (tilted and any(one.tilted for one in self.beside)):
+            return scaled, False
+        return with_tilts(scaled, values[1]), True
+
+    def scaled_for(
+        self, operator: SteinOperator, sample: Sample, values: Sequence[np.ndarray]
+    ) -> Comparing:
+        """Return the same with a scale that suits the sample."""
         if self.scale != "auto":
             return self
-        (n, dim), time = sample.points.shape, sample.autocorrelation_time
-        # Of slow chains the test is too eager without whitening, and has no power anyway.
-        enough = n / time >= DRAWS_TO_WHITEN * dim**1.5 or not Wild(time).has_power(sample)
-        return replace(self, scale="cov" if enough else "std")
+        if sample.are_draws:
+            return replace(self, scale=scale_of_draws(sample))
+        if operator.name != Langevin.name:
+            return replace(self, scale=None)
+        return replace(self, scale=scale_of_data(sample.points, values[0]))
 
 
 def comparing(
@@ -101,17 +125,23 @@ def comparing(
     compile_kwargs: Mapping[str, Any] | None,
     *,
     draws: bool,
+    joins: bool = False,
 ) -> Comparing:
-    """Check how points are to be compared, and put defaults for data or draws in place."""
+    """Check how points are to be compared, and put defaults for data or draws in place.
+
+    Several kernels are joined only by a test that `joins` them.
+    """
     base = get_kernel(kernel if kernel is not None else "imq" if draws else "rbf")
-    if scale == "auto" and not draws:
+    # A kernel or a bandwidth that is named is tested alone.
+    named = kernel is not None or not (isinstance(bandwidth, str) and bandwidth == "auto")
+    beside = () if named or not joins else BESIDE_DRAWS if draws else BESIDE_DATA
+    if scale == "auto" and not draws and not beside:
         scale = None
     check_scale(None if isinstance(scale, str) and scale == "auto" else scale)
     check_bandwidth(base, bandwidth)
     rule = bandwidth_rule(bandwidth, draws=draws, scale=scale)
-    # A kernel or a bandwidth that is named is tested alone.
-    tilted = draws and kernel is None and isinstance(bandwidth, str) and bandwidth == "auto"
-    return Comparing(base, rule, scale, compile_kwargs, tilted)
+    side_by_side = joins and np.size(bandwidth) > 1
+    return Comparing(base, rule, scale, compile_kwargs, beside, side_by_side)
 
 
 def effort_of(block_size: int | None, progressbar: bool, client: Any) -> Effort:
@@ -158,11 +188,12 @@ class Prepared:
     @property
     def settings(self) -> dict[str, Any]:
         """What decided the result, for its attributes."""
+        width = self.how.bandwidth
         return {
             "target": self.target.kind,
             "sample": "draws" if self.sample.are_draws else "data",
             "kernel": self.how.kernel,
-            "bandwidth": self.panel.bandwidths,
+            "bandwidth": self.panel.bandwidths if isinstance(width, str) else np.ravel(width),
             "scale": self.how.scale,
             "n": self.points.n_points,
             "n_chains": self.sample.n_chains,
@@ -176,7 +207,7 @@ class Prepared:
         Where rows do not matter, several samples are drawn and scored at a time, at most `count`.
         """
         n, target = self.points.n_points, self.target
-        operator, scale = OPERATORS[target.operator], self.how.scale
+        operator, how = OPERATORS[target.operator], self.how
         together = 1
         if target.pointwise:
             together = min(count, max(1, _SIMULATED_NUMBERS // (n * target.dim)))
@@ -193,8 +224,11 @@ class Prepared:
             )
             for start in range(0, len(points), n):
                 rows = slice(start, start + n)
-                scaled = operator.scaled(points[rows], [v[rows] for v in values], scale)
-                yield scaled, self.how.panel(operator, scaled.positions, self.bandwidth_rng)
+                scaled, tilted = how.points(operator, points[rows], [v[rows] for v in values])
+                yield (
+                    scaled,
+                    how.panel(operator, scaled.positions, self.bandwidth_rng, tilted=tilted),
+                )
 
 
 def prepare(
@@ -252,12 +286,9 @@ def prepare(
         sample = _read(target, data)
         if not (may_be_constant and operator.takes_constant_points):
             check_varies(sample.points, target)
-        how = how.scaled_for(sample)
         values = score_points(target, sample.points, progressbar)
-        points = operator.scaled(sample.points, values, how.scale)
-        tilted = how.tilted and len(values) > 1
-        if tilted:
-            points = with_tilts(points, values[1])
+        how = how.scaled_for(operator, sample, values)
+        points, tilted = how.points(operator, sample.points, values)
         positions = points.positions
     panel = how.panel(operator, positions, bandwidth_rng, tilted=tilted)
     check_slope(panel, positions)

@@ -30,7 +30,7 @@ _PREFIXES = ("bias", "mcse_bias", "p", "z")
 RESERVED = (
     *("statistic", "p_value", "critical_value", "null_distribution"),
     *("ksd", "ess_ksd", "ksd_per_chain", "ess_ksd_per_chain"),
-    *("member_statistic", "member_p_value", "member_excess", "member"),
+    *("member_statistic", "member_p_value", "member_excess", "member_bandwidth", "member"),
     *("observed", "replicated", "observed_statistic", "replicated_statistic"),
     *("comparison_p_value", "comparison_excess", "contributions_of"),
     *("residual_value", "witness", "witness_band"),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
-from pymc_ksd.diagnostics.prepare import DRAWS_TO_WHITEN
+from pymc_ksd.diagnostics.panels import DRAWS_TO_WHITEN
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stats.test import Outcome, Plan

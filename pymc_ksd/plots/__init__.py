@@ -5,6 +5,7 @@ They know results only, and may import `diagnostics`.
 
 from pymc_ksd.plots.contributions import plot_ksd_contributions
 from pymc_ksd.plots.evolution import plot_ksd_evolution
+from pymc_ksd.plots.members import plot_ksd_members
 from pymc_ksd.plots.moments import plot_ksd_moments
 from pymc_ksd.plots.null_distribution import plot_ksd_test
 from pymc_ksd.plots.predictive import plot_ksd_ppc
@@ -13,6 +14,7 @@ from pymc_ksd.plots.witness import plot_ksd_witness
 __all__ = [
     "plot_ksd_contributions",
     "plot_ksd_evolution",
+    "plot_ksd_members",
     "plot_ksd_moments",
     "plot_ksd_ppc",
     "plot_ksd_test",

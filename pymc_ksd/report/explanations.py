@@ -24,6 +24,7 @@ from pymc_ksd.diagnostics.results import (
 )
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
 from pymc_ksd.report.findings import Explanation, Finding, listed
+from pymc_ksd.report.members import has_tilt, loudest_member, which_member_speaks
 from pymc_ksd.report.mode_explanations import explain_modes
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
@@ -206,7 +207,8 @@ def _of_test(result: xr.Dataset) -> Explanation:
         finding = Finding("cannot tell", conclusion(result), advice)
     elif status == "rejected":
         advice = _AFTER_REJECTION.get(target, _AFTER_REJECTION["data"])
-        advice = (*may_be_chance(result), *_largest_contributions(result), *advice)
+        speaks = which_member_speaks(result)
+        advice = (*may_be_chance(result), *speaks, *_largest_contributions(result), *advice)
         finding = Finding("rejected", conclusion(result), advice)
     else:
         advice = _AFTER_PASS.get(target, _AFTER_PASS["data"])
@@ -220,8 +222,8 @@ def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
     if not share > MOST_OF_DIAGONAL or "of the statistic" in result.attrs.get("reason", ""):
         return ()
     text = few_hold(int(result.attrs["n"]), share)
-    if "member" in result.dims and status_of(result) == "passed":
-        other = "the tilted kernel, in which such draws count less, does not reject either"
+    if has_tilt(result) and status_of(result) == "passed":
+        other = "tilted kernels, in which such draws count less, do not reject either"
         return (Finding("passed", f"{text} without a tilt; {other}."),)
     return (Finding("warning", f"{text}: so few decide.", _FEW_DECIDE),)
 
@@ -240,7 +242,9 @@ def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
             size = f"{int(result.attrs['n']) / time:,.0f}"
             yield "ESS", size, f"effective draws of {int(result.attrs['n']):,}, chain by chain"
         return
-    unit = "largest excess of a kernel, in sd" if "member" in result.dims else "squared discrepancy"
+    unit = "squared discrepancy"
+    if "member" in result.dims:
+        unit = f"largest of {result.sizes['member']} members in sd, {loudest_member(result)}"
     yield "statistic", f"{statistic:.3g}", f"{unit}; critical value {critical_value:.3g}"
     if np.isfinite(ess_ksd):
         yield "ess_ksd", *_effective(ess_ksd, int(result.attrs["n"]), "points")

@@ -74,10 +74,10 @@ def ksd_report(
         Look for modes with :func:`ksd_modes`, and test whether the draws visit them in the right
         proportions. It costs some thousands of log densities.
     alpha : float, default 0.05
-        Level, at least 0.001: of what is said about the draws, which are tested as a whole
-        (:func:`ksd_test`) and by their means and standard deviations (:func:`ksd_moments`) at half
-        of it each (a third of it with `modes`), and of the predictive check of each observed
-        variable.
+        Level, at least 0.001: of the test of the draws (:func:`ksd_test`), which joins kernels and
+        moments, and of the predictive check of each observed variable. Means and standard
+        deviations by themselves (:func:`ksd_moments`) are tested at half of it, their part of the
+        joined test. With `modes`, half of the level is for them.
     margin : float, optional
         Let a certificate decide about the draws, at level `alpha`: that every mean is within this
         many posterior standard deviations of the posterior's, and every standard deviation within
@@ -231,8 +231,10 @@ def _test_draws(
     modes: bool,
 ) -> None:
     """Test and measure the draws, thinned where they are many, and make the table."""
-    # Of two tests, each has half of the level, with modes a third; a certificate decides alone.
-    level = shared["alpha"] / (1 if margin is not None else 3 if modes else 2)
+    # The test joins kernels and moments, of which either has half of the level; a certificate
+    # decides alone.
+    alpha = shared["alpha"] / (2 if modes else 1)
+    level = alpha / 2 if margin is None else shared["alpha"]
     posterior = draws_group(data)
     n = _number_of_draws(posterior)
     if posterior is not None and n is not None and n > max_draws:
@@ -243,7 +245,7 @@ def _test_draws(
             "ksd_test(model, data) uses all of them."
         )
     try:
-        found.draws = diagnose_draws(model, data, **{**shared, "alpha": level})
+        found.draws = diagnose_draws(model, data, **{**shared, "alpha": alpha})
     except _REASONS as error:
         found.problems.append(error)
         found.untested.append(f"The draws were not tested: {error}")
@@ -255,10 +257,9 @@ def _test_draws(
         return
     if margin is None:
         found.notes.append(
-            f"The draws are tested {'three times' if modes else 'twice'}, as a whole"
-            f"{',' if modes else ' and'} by their means and standard deviations"
-            f"{' and by their modes' if modes else ''}, at level {level:.2g} each, so that the "
-            f"level of {'all' if modes else 'both'} together is {shared['alpha']:g}."
+            f"The test of the draws, at level {alpha:g}, joins kernels that compare whole "
+            "distributions with a test of means and standard deviations. By themselves these are "
+            f"tested at level {level:g}, which is their part of it."
         )
     try:
         shown = found.moments
@@ -273,7 +274,7 @@ def _look_for_modes(found: _Found, model: pm.Model, data: Any, shared: Mapping[s
     """Look for modes, and test whether draws visit them as they should."""
     options = {key: value for key, value in shared.items() if key != "client"}
     try:
-        found.modes = ksd_modes(model, data, **{**options, "alpha": shared["alpha"] / 3})
+        found.modes = ksd_modes(model, data, **{**options, "alpha": shared["alpha"] / 2})
     except _REASONS as error:
         found.untested.append(f"Modes were not looked for: {error}")
 

@@ -24,6 +24,9 @@ _LONGEST = 0.4
 #: Random numbers drawn at a time: they stay in the processor's cache.
 _BATCH = 100_000
 
+#: Tests another sample, which is simulated from the model.
+Again = Callable[[], np.ndarray]
+
 
 def _check_finite(statistic: float, replicates: np.ndarray) -> None:
     """Refuse numbers from which no p-value follows."""
@@ -116,7 +119,7 @@ class Null:
         return float(n * (n - 1))
 
     def distribution(
-        self, estimate: Estimate, again: Callable[[], float], n_replicates: int, progressbar: bool
+        self, estimate: Estimate, again: Again, n_replicates: int, progressbar: bool
     ) -> np.ndarray:
         """Return replicates of the statistic.
 
@@ -125,7 +128,8 @@ class Null:
         estimate : Estimate
             The statistic of the sample, with the replicates that came of the weights.
         again : callable
-            Simulates a sample from the model and returns its statistic.
+            Simulates a sample from the model and returns its statistic, one number for every
+            member of a panel.
         n_replicates : int
             How many are wanted.
         progressbar : bool
@@ -133,8 +137,9 @@ class Null:
 
         Returns
         -------
-        ndarray of shape (n_replicates,)
-            What the statistic may come to for samples from the model.
+        ndarray of shape (n_replicates, members)
+            What the statistic may come to for samples from the model; without the last axis where
+            one kernel is tested.
         """
         return estimate.replicates
 
@@ -267,10 +272,10 @@ class Parametric(Null):
         return True
 
     def distribution(
-        self, estimate: Estimate, again: Callable[[], float], n_replicates: int, progressbar: bool
+        self, estimate: Estimate, again: Again, n_replicates: int, progressbar: bool
     ) -> np.ndarray:
         """Simulate."""
-        null = np.empty(n_replicates)
+        null = np.empty((n_replicates, len(estimate.values)))
         with progress_bar("Simulating the null", n_replicates, progressbar) as bar:
             for index in range(n_replicates):
                 null[index] = again()
@@ -291,7 +296,7 @@ class Normal(Null):
         return statistic.has_error
 
     def distribution(
-        self, estimate: Estimate, again: Callable[[], float], n_replicates: int, progressbar: bool
+        self, estimate: Estimate, again: Again, n_replicates: int, progressbar: bool
     ) -> np.ndarray:
         """Return evenly spaced quantiles of the normal distribution."""
         from scipy.special import ndtri  # slow to import

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
+
+
+def kernel_name(kernel: Kernel) -> str:
+    """Return what a kernel is called in the names of members."""
+    return type(kernel).__name__.lower()
 
 
 @dataclass(frozen=True)
@@ -17,7 +23,8 @@ class Panel:
     Attributes
     ----------
     members : tuple of Member
-        The reference: one kernel with one or several bandwidths, which are averaged.
+        The reference, which distances and contributions are of: one kernel with one or several
+        bandwidths, which are averaged.
     others : tuple of Member
         Stein kernels that see what the reference does not.
     """
@@ -27,9 +34,16 @@ class Panel:
 
     @classmethod
     def of_bandwidths(cls, stein: SteinKernel, bandwidths: Iterable[float]) -> Panel:
-        """Return a kernel with each of several bandwidths."""
-        name = type(stein.kernel).__name__.lower()
+        """Return the average of a kernel over several bandwidths."""
+        name = kernel_name(stein.kernel)
         return cls(tuple(Member(name, stein, float(width)) for width in bandwidths))
+
+    @classmethod
+    def side_by_side(cls, stein: SteinKernel, bandwidths: Iterable[float]) -> Panel:
+        """Return a kernel with each of several bandwidths, the first of which is the reference."""
+        name = kernel_name(stein.kernel)
+        first, *others = (Member(f"{name}, {w:g}", stein, float(w)) for w in bandwidths)
+        return cls((first,), tuple(others))
 
     @property
     def bandwidths(self) -> np.ndarray:
@@ -56,15 +70,23 @@ class MemberEstimate:
     value : float
         Its estimate of the squared discrepancy.
     replicates : ndarray of shape (m,)
-        The same for the weights of a null.
+        The same under the null hypothesis, none before a null was asked.
     diagonal_share : float
         What the hundredth part of all points that matters most has of all ``u(x, x)``.
+    bandwidth : float
+        Its bandwidth.
+    counts_itself : bool
+        Whether the value is one more of the replicates under the null hypothesis, as beside
+        simulated samples. In mean and standard deviation it then counts with them, which makes the
+        joined test exact for any number of replicates.
     """
 
     name: str
     value: float
     replicates: np.ndarray = field(repr=False)
     diagonal_share: float
+    bandwidth: float = float("nan")
+    counts_itself: bool = False
 
     @property
     def excess(self) -> float:
@@ -77,7 +99,10 @@ class MemberEstimate:
         return np.asarray(self._standard(self.replicates))
 
     def _standard(self, value: float | np.ndarray) -> float | np.ndarray:
-        return (value - self.replicates.mean()) / spread_of(self.replicates)
+        all_of_them = self.replicates
+        if self.counts_itself:
+            all_of_them = np.append(all_of_them, self.value)
+        return (value - all_of_them.mean()) / spread_of(all_of_them)
 
 
 def spread_of(replicates: np.ndarray, *, ddof: int = 0) -> np.ndarray:
@@ -100,7 +125,52 @@ def share_of_few(diagonal: np.ndarray) -> float:
 def joined_excess(members: Sequence[MemberEstimate]) -> tuple[float, np.ndarray]:
     """Return the largest excess of all members, and the same for every replicate.
 
-    All members saw the same weights, so that the replicates keep how they depend on each other.
+    All members saw the same weights, or the same simulated samples, so that the replicates keep how
+    they depend on each other.
     """
     replicates = np.max([member.replicated_excess for member in members], axis=0)
     return float(np.max([member.excess for member in members])), replicates
+
+
+@dataclass(frozen=True)
+class OtherTest:
+    """A test of another kind that is joined with a panel, known by its p-value.
+
+    Attributes
+    ----------
+    name : str
+        What is tested.
+    statistic : float
+        What it came to.
+    p_value : float
+        How often it is as large under the null hypothesis.
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+
+    def excess(self, replicates: np.ndarray) -> float:
+        """Return what the largest excess of a panel exceeds as rarely, given its replicates.
+
+        Where no replicate is as large, their tail is continued as an exponential one.
+        """
+        if self.p_value * (1 + len(replicates)) >= 1:
+            return float(np.quantile(replicates, 1 - self.p_value))
+        beyond = np.log(max(self.p_value, np.finfo(float).tiny) * (1 + len(replicates)))
+        tail = np.sort(replicates)[-max(2, len(replicates) // 10) :]
+        return float(tail[-1] - beyond * (tail.mean() - tail[0]))
+
+
+def joined_with(
+    other: OtherTest, value: float, replicates: np.ndarray, rng: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    """Return the larger excess of a panel and another test, and the same for every replicate.
+
+    Replicates are taken as those of two tests that know nothing of each other: if both tend to
+    reject the same samples, the joined test is the more careful.
+    """
+    return (
+        max(value, other.excess(replicates)),
+        np.maximum(replicates, rng.permutation(replicates)),
+    )

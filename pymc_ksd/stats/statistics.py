@@ -22,7 +22,8 @@ from pymc_ksd.engine.pairs import PairSums, evaluate_all_pairs, evaluate_pairs, 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.engine.walk import PLAIN, Effort
 from pymc_ksd.options import optional_count
-from pymc_ksd.stats.panel import MemberEstimate, Panel, joined_excess, share_of_few
+from pymc_ksd.stats.panel import MemberEstimate, Panel, share_of_few
+from pymc_ksd.stein.stein_kernel import Member
 
 
 @dataclass(frozen=True)
@@ -63,25 +64,33 @@ class Estimate:
     Attributes
     ----------
     value : float
-        The estimate of the squared discrepancy; with several members their largest excess.
+        The estimate of the squared discrepancy, by the reference of a panel.
     error : float
         Its standard error under the null hypothesis, where the statistic knows it.
-    replicates : ndarray of shape (m,)
-        Quadratic forms in the weights of a null, none if there were no weights.
     coordinates : ndarray of shape (d,)
         What each coordinate adds, none if that is not known.
     sums : PairSums, optional
         The sums over all pairs of the reference, where all were evaluated.
     members : tuple of MemberEstimate
-        What each member came to, where weights of a null were given.
+        What each member came to, where the statistic tests several side by side: the reference
+        first, with quadratic forms in the weights of a null where these were given.
     """
 
     value: float
     error: float = float("nan")
-    replicates: np.ndarray = field(default_factory=lambda: np.empty(0))
     coordinates: np.ndarray = field(default_factory=lambda: np.empty(0))
     sums: PairSums | None = None
     members: tuple[MemberEstimate, ...] = ()
+
+    @property
+    def values(self) -> np.ndarray:
+        """The estimates of all members, shape (members,)."""
+        return np.array([member.value for member in self.members] or [self.value])
+
+    @property
+    def replicates(self) -> np.ndarray:
+        """Their quadratic forms in the weights of a null, shape (m, members)."""
+        return np.stack([member.replicates for member in self.members], axis=1)
 
 
 class Statistic:
@@ -130,34 +139,24 @@ class _Quadratic(Statistic):
         if request.details:
             extra = 0.0 if self.own_pairs else sums.coordinates_diagonal
             coordinates = (sums.coordinates - extra) / self._pairs(len(sums.diagonal))
-        value = self.of_sums(sums)
-        if request.weights is None:
-            return Estimate(value, coordinates=coordinates, sums=sums)
-        members = [self._member(panel.members[0].name, sums, request)]
+        members = [self._member(panel.members[0], sums, request)]
         if panel.others:
             others = evaluate_all_pairs(panel.others, points, effort, weights=request.weights)
             for index, member in enumerate(panel.others):
-                own = others.map(itemgetter(index))
-                members.append(self._member(member.name, own, request))
-        replicates = members[0].replicates
-        if panel.others:
-            value, replicates = joined_excess(members)
+                members.append(self._member(member, others.map(itemgetter(index)), request))
         return Estimate(
-            value,
-            replicates=replicates,
-            coordinates=coordinates,
-            sums=sums,
-            members=tuple(members),
+            members[0].value, coordinates=coordinates, sums=sums, members=tuple(members)
         )
 
-    def _member(self, name: str, sums: PairSums, request: Request) -> MemberEstimate:
-        """Return what one member came to, with its replicates."""
-        n = len(sums.diagonal)
-        if self.own_pairs:
+    def _member(self, member: Member, sums: PairSums, request: Request) -> MemberEstimate:
+        """Return what one member came to, with its replicates where there are weights."""
+        n, replicates = len(sums.diagonal), np.empty(0)
+        if request.weights is not None and self.own_pairs:
             replicates = (sums.quadratic + sums.quadratic_diagonal) / n**2
-        else:
+        elif request.weights is not None:
             replicates = sums.quadratic / request.null.pairs(n)
-        return MemberEstimate(name, self.of_sums(sums), replicates, share_of_few(sums.diagonal))
+        share = share_of_few(sums.diagonal)
+        return MemberEstimate(member.name, self.of_sums(sums), replicates, share, member.bandwidth)
 
     def of_sums(self, sums: PairSums) -> float:
         """Return the statistic from sums over all pairs."""

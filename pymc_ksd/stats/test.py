@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pymc_ksd.engine.walk import Effort
-from pymc_ksd.stats.nulls import Null, SampleShape
-from pymc_ksd.stats.panel import Panel
+from pymc_ksd.stats.nulls import Null, SampleShape, monte_carlo_p_value
+from pymc_ksd.stats.panel import (
+    MemberEstimate,
+    OtherTest,
+    Panel,
+    joined_excess,
+    joined_with,
+)
 from pymc_ksd.stats.statistics import Estimate, Request, Statistic
 
 
@@ -32,6 +38,8 @@ class Plan:
         Level of the test.
     effort : Effort
         How sums are computed.
+    other : OtherTest, optional
+        A test of another kind that is joined with that of the panel.
     """
 
     panel: Panel
@@ -40,6 +48,32 @@ class Plan:
     n_replicates: int
     alpha: float
     effort: Effort
+    other: OtherTest | None = None
+
+
+@dataclass(frozen=True)
+class MemberResult:
+    """What one member of a panel says by itself.
+
+    Attributes
+    ----------
+    name : str
+        The member.
+    statistic : float
+        Its estimate of the squared discrepancy; of another test that is joined, its own.
+    p_value : float
+        How often it is as large under the null hypothesis.
+    excess : float
+        By how many standard deviations of its replicates it exceeds their mean.
+    bandwidth : float
+        Its bandwidth, NaN where it has none.
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+    excess: float
+    bandwidth: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -49,17 +83,23 @@ class Outcome:
     Attributes
     ----------
     estimate : Estimate
-        The statistic.
+        What the kernels came to.
+    statistic : float
+        The statistic; with several members their largest excess.
     p_value, critical_value : float
         The test.
     null_distribution : ndarray of shape (m,)
         The statistic under the null hypothesis.
+    members : tuple of MemberResult
+        What each member of a panel says by itself, where several were tested.
     """
 
     estimate: Estimate
+    statistic: float
     p_value: float
     critical_value: float
     null_distribution: np.ndarray
+    members: tuple[MemberResult, ...] = ()
 
 
 def run_test(
@@ -98,14 +138,56 @@ def run_test(
     estimate = statistic.estimate(request)
     quiet = replace(plan.effort, progressbar=False, client=False)
 
-    def again() -> float:
+    def again() -> np.ndarray:
         sample, panel = replicate()
-        return statistic.estimate(Request(panel, sample, quiet)).value
+        return statistic.estimate(Request(panel, sample, quiet)).values
 
-    distribution = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
+    replicates = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
+    estimate = _with_replicates(estimate, replicates.reshape(len(replicates), -1), null)
+    value, distribution = estimate.value, replicates.reshape(len(replicates), -1)[:, 0]
+    members: tuple[MemberResult, ...] = ()
+    if len(estimate.members) > 1:
+        value, distribution = joined_excess(estimate.members)
+        members = _by_themselves(estimate.members, plan.other, distribution)
+        if plan.other is not None:
+            value, distribution = joined_with(plan.other, value, distribution, rng)
+    tested = replace(estimate, value=value)
     return Outcome(
         estimate,
-        null.p_value(estimate, distribution),
-        null.critical_value(estimate, distribution, plan.alpha),
+        value,
+        null.p_value(tested, distribution),
+        null.critical_value(tested, distribution, plan.alpha),
         distribution,
+        members,
     )
+
+
+def _by_themselves(
+    members: Sequence[MemberEstimate], other: OtherTest | None, joined: np.ndarray
+) -> tuple[MemberResult, ...]:
+    """Return what each member says, and another test in the units of the panel."""
+    kernels = tuple(
+        MemberResult(
+            member.name,
+            member.value,
+            monte_carlo_p_value(member.value, member.replicates),
+            member.excess,
+            member.bandwidth,
+        )
+        for member in members
+    )
+    if other is None:
+        return kernels
+    return (
+        *kernels,
+        MemberResult(other.name, other.statistic, other.p_value, other.excess(joined)),
+    )
+
+
+def _with_replicates(estimate: Estimate, replicates: np.ndarray, null: Null) -> Estimate:
+    """Return an estimate whose members know what they come to under the null hypothesis."""
+    members = (
+        replace(member, replicates=own, counts_itself=null.simulates)
+        for member, own in zip(estimate.members, replicates.T, strict=bool(estimate.members))
+    )
+    return replace(estimate, members=tuple(members))

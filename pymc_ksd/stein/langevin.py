@@ -57,6 +57,8 @@ class Langevin(SteinOperator):
 
     def scaled(self, points: np.ndarray, values: Values, scale: str | None) -> Points:
         """Centre points and scale them and their scores."""
+        if scale == "stein":
+            return self.apply(Scaling.of_scores(points, values[0]), points, values)
         return self.apply(Scaling.of_points(points, scale), points, values)
 
     def apply(self, scaling: Scaling, points: np.ndarray, values: Values) -> Points:

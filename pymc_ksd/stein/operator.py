@@ -97,9 +97,9 @@ class SteinOperator:
             Unconstrained points.
         values : sequence of ndarray of shape (n, d)
             What the density says of them: scores, or rates of steps up and down.
-        scale : {None, "std", "cov"}
+        scale : {None, "std", "cov", "stein"}
             With ``"cov"``, points are whitened: z = L⁻¹(x − median), L the Cholesky factor of their
-            covariance.
+            covariance, or, with ``"stein"``, of what it and the scores agree on.
 
         Returns
         -------

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 #: What the argument `scale` may be.
-SCALES = (None, "std", "cov")
+SCALES = (None, "std", "cov", "stein")
 #: Below this many points per coordinate a sample covariance is pulled towards its diagonal.
 _POINTS_PER_COORDINATE = 10
 #: Smallest admitted eigenvalue of a correlation matrix, relative to the largest.
@@ -103,12 +103,41 @@ class Scaling:
         return cls.of_moments(centre, covariance, n, scale)
 
     @classmethod
+    def of_scores(cls, points: np.ndarray, scores: np.ndarray) -> Scaling:
+        r"""Return the scaling by what the spread of points and of their scores agree on.
+
+        It is the geometric mean of the points' covariance and the inverse of the scores' second
+        moment. Both are the covariance of a normal density if the points come from it; their mean
+        is that even if they do not, so that whitening by it takes nothing from what is to be found.
+        """
+        centre, n = np.median(points, axis=0), len(points)
+        covariance = np.atleast_2d(np.cov(points - centre, rowvar=False))
+        deviations = np.sqrt(np.diag(covariance))
+        if not deviations.all():
+            return cls.of_moments(centre, covariance, n, "cov")  # which says what is wrong
+        correlation = covariance / np.outer(deviations, deviations)
+        values, vectors = np.linalg.eigh(correlation)
+        root = vectors * np.sqrt(np.maximum(values, _EIGENVALUE_FLOOR * values[-1]))
+        standard = scores * deviations @ root
+        values, vectors = np.linalg.eigh(standard.T @ standard / n)
+        values = np.maximum(values, _EIGENVALUE_FLOOR * values[-1])
+        if not values[-1] > 0:
+            return cls.of_moments(centre, covariance, n, "cov")  # all scores are zero
+        half = deviations[:, None] * root @ (vectors * values**-0.25)
+        return cls.of_moments(centre, half @ half.T, n, "cov")
+
+    @classmethod
     def of_moments(
         cls, centre: np.ndarray, covariance: np.ndarray, n: int, scale: str | None
     ) -> Scaling:
         """Return the scaling for n points of a given covariance."""
         if scale is None:
             return cls(centre)
+        if scale == "stein":
+            raise ValueError(
+                "`scale` 'stein' takes the scores of all points at once, which counts, and draws "
+                "that are too many to hold, do not have: whiten them by 'cov'."
+            )
         deviations = np.sqrt(np.diag(covariance))
         if not deviations.all():
             raise ValueError(

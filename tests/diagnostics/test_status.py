@@ -184,8 +184,15 @@ def test_kernels_that_are_named_are_tested_alone(rng):
     values = draws(rng.normal(size=(4, 100, 2)))
     assert "member" not in ksd_test(with_density(2), values, kernel="imq").dims
     assert "member" not in ksd_test(with_density(2), values, bandwidth=1.0).dims
-    assert "member" not in ksd_test(normal_score(2), values).dims
-    assert ksd_test(with_density(2), values).sizes["member"] == 2
+    # Without log densities there is no tilt.
+    narrow = ["rbf, 1/4 sqrt(d)", "rbf, 1/2 sqrt(d)"]
+    tilted = ["imq, tilted", "rbf, 1/2 sqrt(d), tilted"]
+    *kernels, moment = ksd_test(normal_score(2), values)["member"].values
+    assert kernels == ["imq", *narrow]
+    assert moment in [f"{what} of x[{axis}]" for what in ("mean", "sd") for axis in (0, 1)]
+    *kernels, again = ksd_test(with_density(2), values)["member"].values
+    assert kernels == ["imq", *narrow, *tilted]
+    assert again == moment
 
 
 def test_joined_test_is_the_largest_excess_of_members(rng):

@@ -23,8 +23,9 @@ from pymc_ksd.report import run_checks
 ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
 MARKUP = "<script>alert(1)</script>"
 LEVELS = (
-    "The draws are tested twice, as a whole and by their means and standard deviations, at level "
-    "0.025 each, so that the level of both together is 0.05."
+    "The test of the draws, at level 0.05, joins kernels that compare whole distributions with a "
+    "test of means and standard deviations. By themselves these are tested at level 0.025, which "
+    "is their part of it."
 )
 
 
@@ -87,7 +88,7 @@ def test_numbers_of_moments_are_those_of_the_single_function(good):
     model, draws = regression()
     moments = pymc_ksd.ksd_moments(model, draws, alpha=0.025)
     xr.testing.assert_allclose(good.moments, moments)
-    assert good.test.attrs["alpha"] == good.moments.attrs["alpha"] == 0.025
+    assert (good.test.attrs["alpha"], good.moments.attrs["alpha"]) == (0.05, 0.025)
 
 
 def test_moments_reject_what_the_test_does_not(monkeypatch):
@@ -226,7 +227,7 @@ def test_rows_of_the_table_may_be_others_than_those_of_the_test(good):
 def test_the_smallest_level_can_be_reached():
     report = ksd_report(*regression(shift=1.0), alpha=0.001, predictive=False)
     assert report.rejected
-    assert float(report.test["p_value"]) <= report.test.attrs["alpha"] == 0.0005
+    assert float(report.test["p_value"]) <= report.test.attrs["alpha"] == 0.001
 
 
 def test_wrong_draws_come_before_a_wrong_model():
@@ -657,7 +658,7 @@ def test_draws_are_read_scored_and_compared_once(monkeypatch):
     counted("pymc_ksd.diagnostics.prepare.score_points")
     counted("pymc_ksd.stats.statistics.evaluate_all_pairs")
     report = ksd_report(model, posterior, predictive=False)
-    # By each kernel once: that without a tilt, and the tilted one.
-    assert report.test.sizes["member"] == 2
+    # By the reference once, and once by all other kernels; moments take no pairs.
+    assert report.test.sizes["member"] == 6
     assert counts == {"read_draws": 1, "score_points": 1, "evaluate_all_pairs": 2}
     assert report.test is not None

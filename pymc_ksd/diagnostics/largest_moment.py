@@ -1,0 +1,54 @@
+"""The mean or standard deviation of draws that is least likely by chance, as a panel's member."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.diagnostics.moments import ORDERS, ReadDraws, moments_of, shown_quantities
+from pymc_ksd.diagnostics.prepare import Prepared
+from pymc_ksd.diagnostics.results import parameter_table, status_of
+from pymc_ksd.engine.walk import Effort
+from pymc_ksd.samples.containers import as_only_variable, draws_group
+from pymc_ksd.stats.panel import OtherTest
+
+
+def moments_of_prepared(
+    prepared: Prepared,
+    data: Any,
+    alpha: float,
+    margin: float | None = None,
+    var_names: Sequence[str] | None = None,
+) -> xr.Dataset:
+    """Return what :func:`ksd_moments` returns of prepared draws, which are not scored again."""
+    sample = prepared.sample
+    posterior = draws_group(as_only_variable(data, prepared.target.variables))
+    assert posterior is not None  # the draws were read from it
+    draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
+    quantities = shown_quantities(draws, var_names)
+    return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, Effort())
+
+
+def largest_moment(prepared: Prepared, data: Any, alpha: float) -> OtherTest | None:
+    """Return the test of the mean or standard deviation that is least likely by chance.
+
+    Its p-value is adjusted for all of them. There is none where draws have no score or are not
+    held, or where the standard errors cannot be trusted.
+    """
+    target = prepared.target
+    held = prepared.sample.are_draws and bool(prepared.values)
+    if not held or target.operator != "langevin" or target.circular:
+        return None
+    try:
+        moments = moments_of_prepared(prepared, data, alpha)
+    except ValueError:
+        return None  # none of the variables is shown on a scale that has moments
+    if status_of(moments) == "cannot tell":
+        return None
+    labels, z = parameter_table(moments, ["z_mean", "z_sd"])
+    row, column = np.unravel_index(np.nanargmax(np.abs(z)), z.shape)
+    name = f"{('mean', 'sd')[column]} of {labels[row]}"
+    return OtherTest(name, float(np.abs(z[row, column])), float(moments["p_value"]))

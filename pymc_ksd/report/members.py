@@ -1,0 +1,79 @@
+"""What it means that one member of a panel speaks louder than the others, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+#: What is said of the kernel that speaks loudest.
+_NARROW = (
+    "it is narrow, so that the error is of small scale: in the shape of the distribution from one "
+    "point to its neighbours (peaks, gaps, the width of modes), more than in where the mass lies."
+)
+_WIDE = (
+    "it is wide, so that the error is of large scale: in the location or the spread of the whole, "
+    "more than in fine structure."
+)
+_BULK = (
+    "Only kernels with a tilt reject: the error is in the bulk of the draws, and without a tilt a "
+    "few draws with huge scores hide it."
+)
+_OUTLIERS = (
+    "Only kernels without a tilt reject: the error is in a few draws where the density is low, and "
+    "not in the bulk of them."
+)
+_MOMENT = "{name} is off by {size:.1f} standard errors: ksd_moments says by how much."
+#: How the names of members tell that they are tilted, or no kernels.
+_TILTED, _MOMENTS = ", tilted", ("mean of ", "sd of ")
+
+
+def loudest_member(result: xr.Dataset) -> str:
+    """Return the name of the member that exceeds its replicates most."""
+    return str(result["member"].values[int(np.argmax(result["member_excess"].values))])
+
+
+def is_kernel(name: str) -> bool:
+    """Whether a member is a kernel, and not the test of a mean or standard deviation."""
+    return not name.startswith(_MOMENTS)
+
+
+def has_tilt(result: xr.Dataset) -> bool:
+    """Whether a tilted kernel was tested beside others."""
+    names = result["member"].values if "member" in result.dims else ()
+    return any(str(name).endswith(_TILTED) for name in names)
+
+
+def which_member_speaks(result: xr.Dataset) -> tuple[str, ...]:
+    """Say what kind of error a rejected test found, by the members that reject."""
+    if "member" not in result.dims:
+        return ()
+    loudest, said = loudest_member(result), []
+    if not is_kernel(loudest):
+        size = float(result["member_statistic"].sel(member=loudest))
+        said.append(_MOMENT.format(name=f"{loudest[0].upper()}{loudest[1:]}", size=size))
+    else:
+        meaning = _size_of_error(result, loudest)
+        said += [f"The kernel {loudest!r} speaks loudest; {meaning}"] if meaning else []
+    return (*said, *_bulk_or_outliers(result))
+
+
+def _size_of_error(result: xr.Dataset, loudest: str) -> str:
+    """Say whether the loudest kernel is one of the narrow or of the wide ones."""
+    widths = result["member_bandwidth"]
+    known = np.sort(np.unique(widths.values[np.isfinite(widths.values)]))
+    if len(known) < 2:
+        return ""
+    # The wider half, in which the middle of an odd number is.
+    return _WIDE if float(widths.sel(member=loudest)) >= known[len(known) // 2] else _NARROW
+
+
+def _bulk_or_outliers(result: xr.Dataset) -> tuple[str, ...]:
+    """Say where kernels with a tilt and the same without disagree."""
+    p_values, alpha = result["member_p_value"], float(result.attrs["alpha"])
+    names = [str(name) for name in result["member"].values if is_kernel(str(name))]
+    rejecting = {name for name in names if float(p_values.sel(member=name)) <= alpha}
+    tilted = {name for name in names if name.endswith(_TILTED)}
+    plain = {name.removesuffix(_TILTED) for name in tilted}
+    if not tilted or bool(rejecting & tilted) == bool(rejecting & plain):
+        return ()
+    return (_BULK,) if rejecting & tilted else (_OUTLIERS,)

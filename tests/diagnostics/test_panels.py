@@ -1,0 +1,209 @@
+"""Several kernels, one test: panels of data and of draws, and when points are whitened."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+from pymc_ksd import Score, explain, ksd_test
+from pymc_ksd.stats.panel import MemberEstimate, OtherTest, joined_excess, joined_with
+from pymc_ksd.stein.points import Scaling
+
+
+def normal_score(dim):
+    return Score.from_callable(
+        lambda x: -x,
+        dim,
+        log_density=lambda x: -0.5 * (x**2).sum(axis=1),
+        simulate=lambda n, rng: rng.normal(size=(n, dim)),
+    )
+
+
+def draws(values):
+    return xr.Dataset({"x": (("chain", "draw", "axis"), values)})
+
+
+@pytest.mark.parametrize("options", [{}, {"null": "rademacher"}, {"statistic": "v"}])
+def test_several_bandwidths_are_tested_side_by_side(rng, options):
+    data, score = rng.normal(0.2, 1, size=(60, 2)), normal_score(2)
+    widths = [0.4, 1.0, 3.0]
+    joined = ksd_test(score, data, bandwidth=widths, random_seed=3, **options)
+    single = [ksd_test(score, data, bandwidth=h, random_seed=3, **options) for h in widths]
+    assert joined["member"].values.tolist() == ["rbf, 0.4", "rbf, 1", "rbf, 3"]
+    np.testing.assert_array_equal(joined.attrs["bandwidth"], widths)
+    for name in ("statistic", "p_value"):
+        alone = [float(one[name]) for one in single]
+        np.testing.assert_allclose(joined[f"member_{name}"], alone, rtol=1e-9)
+    replicates = np.array([one["null_distribution"].values for one in single])
+    centre, spread = replicates.mean(axis=1), replicates.std(axis=1)
+    statistics = np.array([float(one["statistic"]) for one in single])
+    excess = (statistics - centre) / spread
+    np.testing.assert_allclose(joined["member_excess"], excess, rtol=1e-6)
+    np.testing.assert_allclose(joined["statistic"], excess.max(), rtol=1e-6)
+    largest = ((replicates - centre[:, None]) / spread[:, None]).max(axis=0)
+    np.testing.assert_allclose(joined["null_distribution"], largest, rtol=1e-5, atol=1e-8)
+    assert joined["p_value"] == (1 + np.sum(largest >= excess.max())) / 1001
+    # One kernel is the reference.
+    assert joined["ksd"] == single[0]["ksd"]
+
+
+def test_linear_and_block_statistics_average_several_bandwidths(rng):
+    data, score = rng.normal(size=(60, 2)), normal_score(2)
+    for statistic in ("linear", "block"):
+        joined, *single = (
+            ksd_test(score, data, statistic=statistic, bandwidth=width)
+            for width in ([0.5, 2.0], 0.5, 2.0)
+        )
+        mean = np.mean([float(one["statistic"]) for one in single])
+        np.testing.assert_allclose(joined["statistic"], mean, rtol=1e-10)
+        assert "member" not in joined.dims
+
+
+def test_default_panel_of_data_finds_what_one_kernel_does_not(rng):
+    data = rng.laplace(0, np.sqrt(0.5), size=(500, 15))
+    panel = ksd_test(normal_score(15), data, random_seed=0)
+    alone = ksd_test(normal_score(15), data, kernel="rbf", random_seed=0)
+    names = ["rbf", "rbf, 1/4 median", "rbf, 1/2 median", "imq, 4 × median"]
+    assert panel["member"].values.tolist() == names
+    assert panel["p_value"] <= 0.002 < 0.05 < alone["p_value"]
+    assert panel["member_statistic"].sel(member="rbf") == alone["statistic"]
+    parts = panel["member_bandwidth"] / panel.attrs["bandwidth"]
+    np.testing.assert_allclose(parts, [1, 1 / 4, 1 / 2, 4])
+    words = explain(panel).findings[0].advice[0]
+    assert words.startswith("The kernel 'rbf, 1/4 median' speaks loudest; it is narrow")
+
+
+def test_simulated_samples_go_through_all_members(rng):
+    data = rng.normal(size=(40, 2))
+    options = {"null": "parametric", "n_bootstrap": 39, "random_seed": 0}
+    good, wrong = (ksd_test(normal_score(2), data + by, **options) for by in (0, 0.6))
+    assert good.sizes["member"] == wrong.sizes["member"] == 4
+    assert wrong["p_value"] == 1 / 40 < good["p_value"]
+    assert wrong["statistic"] == wrong["member_excess"].max()
+
+
+def test_joined_test_beside_simulated_samples_is_exact():
+    """The rank of the sample's own statistic is uniform, for any number of replicates."""
+    rng, ranks = np.random.default_rng(0), []
+    for _ in range(4_000):
+        values = rng.gamma(0.3, size=(20, 1)) + rng.gamma(0.3, size=(20, 3))
+        members = [
+            MemberEstimate("k", own[0], own[1:], 0.0, counts_itself=True) for own in values.T
+        ]
+        statistic, replicates = joined_excess(members)
+        ranks.append(np.count_nonzero(replicates >= statistic))
+    assert stats.chisquare(np.bincount(ranks, minlength=20)).pvalue > 0.001
+
+
+def test_panels_of_counts(rng):
+    with pm.Model() as model:
+        pm.Poisson("y", 20.0, observed=rng.poisson(20.0, size=100))
+    result = ksd_test(model, random_seed=0)
+    assert result.attrs["status"] == "passed"
+    assert (result.sizes["member"], result.attrs["scale"]) == (4, "none")
+    spread = 20 + 4 * rng.choice([-1, 1], size=100)  # the right mean, and too narrow
+    assert ksd_test(model, spread, random_seed=0)["p_value"] <= 0.01
+
+
+def test_mean_of_one_parameter_speaks(rng):
+    values = rng.normal(size=(4, 250, 8))
+    values[..., 5] += 0.2
+    result = ksd_test(normal_score(8), draws(values), random_seed=0)
+    assert result["member"].values[-1] == "mean of x[5]"
+    assert result["p_value"] <= 0.01
+    assert result["statistic"] == result["member_excess"].max()
+    assert result["member_excess"][-1] == result["statistic"]
+    z = float(result["member_statistic"][-1])
+    np.testing.assert_allclose(z, 0.2 * np.sqrt(1_000), atol=3)
+    assert np.isnan(result["member_bandwidth"][-1])
+    advice = explain(result).findings[0].advice
+    assert (
+        f"Mean of x[5] is off by {z:.1f} standard errors: ksd_moments says by how much." in advice
+    )
+
+
+def test_moments_are_left_out_where_their_errors_cannot_be_trusted(rng):
+    values = np.cumsum(rng.normal(size=(4, 100, 2)), axis=1)
+    result = ksd_test(normal_score(2), draws(values / values.std()), random_seed=0)
+    assert not [name for name in result["member"].values if name.startswith(("mean", "sd"))]
+
+
+def test_bulk_and_outliers_are_told_apart(rng):
+    values = rng.normal(size=(4, 250, 3))
+    values[rng.random((4, 250)) < 0.05] += 7
+    far = ksd_test(normal_score(3), draws(values), random_seed=0)
+    assert "Only kernels without a tilt reject" in str(explain(far))
+    changed = far.copy(deep=True)
+    tilted = [str(name).endswith("tilted") for name in far["member"].values]
+    changed["member_p_value"][:] = np.where(tilted, 0.001, 0.5)
+    assert "Only kernels with a tilt reject" in str(explain(changed))
+    changed["member_p_value"][:] = np.where(tilted, 0.5, 0.001)
+    assert "Only kernels without a tilt reject" in str(explain(changed))
+
+
+@pytest.mark.parametrize("p_value", [0.9, 0.3, 0.02, 1e-4, 1e-300, 0.0])
+def test_excess_of_another_test_is_exceeded_as_rarely(rng, p_value):
+    replicates = rng.normal(size=999)
+    excess = OtherTest("z", 2.0, p_value).excess(replicates)
+    assert np.isfinite(excess)
+    share = np.mean(replicates >= excess)
+    assert abs(share - p_value) < 0.002
+    assert excess >= OtherTest("z", 2.0, min(1.0, 1.5 * p_value + 0.01)).excess(replicates)
+
+
+def test_two_joined_tests_keep_the_level():
+    rng, rejections, trials = np.random.default_rng(1), 0, 4_000
+    for _ in range(trials):
+        replicates, value = rng.gamma(2, size=99), rng.gamma(2)
+        other = OtherTest("z", 0.0, float(rng.uniform()))
+        joined, null = joined_with(other, value, replicates, rng)
+        rejections += (1 + np.count_nonzero(null >= joined)) / 100 <= 0.05
+    assert 0.037 < rejections / trials < 0.063
+
+
+def stiff(rng, n):
+    covariance = np.diag(np.logspace(2, -2, 8))
+    turn = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    covariance = turn @ covariance @ turn.T
+    precision = np.linalg.inv(covariance)
+    data = rng.multivariate_normal(np.zeros(8), covariance, size=n)
+    return Score.from_callable(lambda x: -x @ precision, 8), data
+
+
+def test_data_are_whitened_where_directions_differ(rng):
+    score, data = stiff(rng, 300)
+    assert ksd_test(score, data, random_seed=0).attrs["scale"] == "stein"
+    assert ksd_test(score, data, random_seed=0, scale=None).attrs["scale"] == "none"
+    # As in the paper where a kernel or a bandwidth is named, and not by a handful of points.
+    for options in ({"kernel": "rbf"}, {"bandwidth": 1.0}, {"bandwidth": [1.0, 2.0]}):
+        assert ksd_test(score, data, **options).attrs["scale"] == "none"
+    assert ksd_test(score, data[:40], random_seed=0).attrs["scale"] == "none"
+    assert ksd_test(normal_score(8), rng.normal(size=(300, 8))).attrs["scale"] == "none"
+
+
+def test_modes_far_apart_and_tails_are_no_reason_to_whiten(rng):
+    """Points are far longer in one direction, and the density is as steep as in the other."""
+    side = np.array([20.0, 0.0])
+    modes = Score.from_callable(lambda x: -x + side * np.tanh(x @ side)[:, None], 2)
+    data = rng.normal(size=(300, 2)) + side * rng.choice([-1, 1], size=(300, 1))
+    assert ksd_test(modes, data).attrs["scale"] == "none"
+    cauchy = Score.from_callable(lambda x: -2 * x / (1e-4 + x**2) * [1e-2, 1.0], 2)
+    assert ksd_test(cauchy, rng.standard_cauchy(size=(300, 2))).attrs["scale"] == "none"
+
+
+def test_points_and_scores_agree_on_the_covariance_of_a_normal_density(rng):
+    covariance = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.03], [0.0, 0.03, 0.01]])
+    # From another distribution altogether.
+    points = rng.laplace(size=(400, 3)) * [1.0, 5.0, 0.2]
+    points -= points.mean(axis=0)
+    scaling = Scaling.of_scores(points, -points @ np.linalg.inv(covariance))
+    root = scaling.deviations[:, None] * scaling.factor
+    np.testing.assert_allclose(root @ root.T, covariance * np.sqrt(400 / 399), rtol=1e-7, atol=1e-9)
+
+
+def test_scale_stein_needs_scores():
+    with pm.Model() as model:
+        pm.Poisson("y", [3.0, 5.0], observed=np.array([[1, 2], [3, 4], [2, 2]]))
+    with pytest.raises(ValueError, match=r"`scale` 'stein' takes the scores.*whiten them by 'cov'"):
+        ksd_test(model, scale="stein")
