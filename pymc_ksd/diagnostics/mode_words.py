@@ -107,7 +107,7 @@ def conclusion_of_modes(result: xr.Dataset) -> str:
             return f"{number} modes were found. {about_mode(result, 1)}"
         return "One mode was found." if number else "No mode was found."
     if number == 1:
-        return "One mode was found: there is no other that the draws could have missed."
+        return "One mode was found, and no other that the draws could have missed."
     level = f"at level {float(result.attrs['alpha']):g} ({shown_p_value(result)})"
     if status == "passed":
         return (

@@ -37,6 +37,8 @@ from pymc_ksd.stats.zero_means import family_wise
 
 #: Draws that are moved between modes; more are thinned.
 _MOST_DRAWS = 10_000
+#: Coordinates of a density whose modes are looked for.
+_MOST_COORDINATES = 500
 #: Steps of an ascent.
 _MOST_STEPS = 300
 #: The part of the mass below which a mode without draws is left out.
@@ -173,6 +175,11 @@ def _target_with_modes(
         raise ValueError(
             "`model` must have free variables, whose modes are looked for; this one has observed "
             f"variables only ({names})."
+        )
+    if target.dim > _MOST_COORDINATES:
+        raise ValueError(
+            f"`model` must have at most {_MOST_COORDINATES} unconstrained coordinates for modes to "
+            f"be looked for, because each takes their covariance, got {target.dim:,}."
         )
     if target.circular:
         raise ValueError(

@@ -262,6 +262,10 @@ def test_what_has_no_modes_is_refused():
         pm.Normal("y", 0, 1, observed=[1.0, 2.0])
     with pytest.raises(ValueError, match="must have free variables"):
         ksd_modes(observed)
+    with pm.Model() as large:
+        pm.Normal("x", shape=501)
+    with pytest.raises(ValueError, match="at most 500 unconstrained coordinates"):
+        ksd_modes(large)
     with pm.Model() as circle:
         pm.VonMises("angle", 0, 1)
     with pytest.raises(ValueError, match="live on a circle"):
