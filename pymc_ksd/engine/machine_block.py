@@ -106,8 +106,8 @@ class BlockOutputs(NamedTuple):
     u : ndarray of shape (members, n, m) or (0, 0, 0)
         The Stein kernels.
     small : ndarray of shape (members, n, m) or (0, 0, 0)
-        The Stein kernels times a factor, in single precision; where rows and columns are the same
-        points, twice those of columns after a row and no others.
+        The Stein kernels times a factor, in machine code in single precision; where rows and columns
+        are the same points, twice those of columns after a row and no others.
     values : ndarray of shape (members, 3, n, m) or (0, 0, 0, 0)
         The kernels, twice their first and four times their second derivative.
     sums : ndarray of shape (members, d) or (0, 0)
@@ -156,7 +156,7 @@ class MachineBlock:
             before=np.zeros((count, 2, m)) if wanted.groups else _NO_STACK,
         )
         forms = self._forms(arrays) if wanted.weights else None
-        room = np.empty(count * step * m if forms else 0, dtype=np.float32)
+        room = np.empty(count * step * m if forms else 0, dtype=self._precision)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             part = _rows_of(inputs, rows, direct)
@@ -181,6 +181,11 @@ class MachineBlock:
         if wanted.groups:
             results["earlier"] = outputs.before
         return results
+
+    @property
+    def _precision(self) -> type[np.floating[Any]]:
+        """What replicates are computed in: of many points single precision will do."""
+        return np.float32 if self.loops.compiled else np.float64
 
     def _rows_at_a_time(self, n: int, direct: bool) -> int:
         """Return into how many rows a block is divided: temporaries of all members stay small."""
@@ -242,7 +247,8 @@ class MachineBlock:
         if several and all(map(_are_signs, (rows, columns))):
             rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
             return QuadraticForms(rows, columns, total, machine_signs().column_codes(columns))
-        return QuadraticForms(rows.astype(np.float32), columns.astype(np.float32), total)
+        rows, columns = rows.astype(self._precision), columns.astype(self._precision)
+        return QuadraticForms(rows, columns, total)
 
 
 @dataclass(frozen=True)
@@ -252,7 +258,7 @@ class QuadraticForms:
     Attributes
     ----------
     rows, columns : ndarray of shape (replicates, n) or (replicates, m)
-        Weights, in single precision or of one byte.
+        Weights, in the precision of the kernels or of one byte.
     total : ndarray of shape (members, replicates)
         The sums.
     codes : ndarray, optional
