@@ -159,10 +159,11 @@ def _constrain(
     model: pm.Model, rvs: Sequence[TensorVariable], variables: Sequence[Variable]
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Return the way back from points, which is compiled when it is first taken."""
+    # Not the model itself, which must not be kept by what is kept for it.
+    values = [model.rvs_to_values[rv] for rv in rvs]
+    transforms = [model.rvs_to_transforms[rv] for rv in rvs]
 
     def build() -> Any:
-        values = [model.rvs_to_values[rv] for rv in rvs]
-        transforms = [model.rvs_to_transforms[rv] for rv in rvs]
         graphs = [
             value if transform is None else transform.backward(value, *rv.owner.inputs)
             for rv, value, transform in zip(rvs, values, transforms, strict=True)
