@@ -10,6 +10,7 @@ from pymc_ksd.diagnostics.distance import ksd
 from pymc_ksd.diagnostics.evolution import ksd_evolution
 from pymc_ksd.diagnostics.expectation import ksd_expectation
 from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
+from pymc_ksd.diagnostics.modes import ksd_modes
 from pymc_ksd.diagnostics.moments import ksd_moments
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.score import Score, compile_score
@@ -77,6 +78,7 @@ __all__ = [
     "ksd",
     "ksd_evolution",
     "ksd_expectation",
+    "ksd_modes",
     "ksd_moments",
     "ksd_ppc",
     "ksd_report",
@@ -97,6 +99,7 @@ for _function in (
     ksd,
     ksd_evolution,
     ksd_expectation,
+    ksd_modes,
     ksd_moments,
     ksd_ppc,
     ksd_report,

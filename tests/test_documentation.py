@@ -61,6 +61,16 @@ def test_moments_page_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys)
 
 @pytest.mark.slow
 @pytest.mark.default_stack
+def test_modes_page_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys):
+    found = run_page("docs/modes.md", monkeypatch, tmp_path)
+    assert "first mode near mu = 4.2 holds about 58 % of the posterior" in capsys.readouterr().out
+    assert found["modes"].attrs["status"] == "rejected"
+    shares = found["without_draws"]["share_of_posterior"].values
+    assert shares.tolist() == pytest.approx([0.584, 0.416], abs=0.01)  # the prior's ratio
+
+
+@pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # NUTS, warming up
 def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     found = run_page("docs/fitted_models.md", monkeypatch, tmp_path)

@@ -201,7 +201,7 @@ def status_of(result: xr.Dataset) -> str:
     variable of several, which share the attribute, unless nothing can be told of any. Moments may
     also be "certified", or be rejected by more than their p-value.
     """
-    if are_moments(result):
+    if are_moments(result) or result.attrs.get("result") == "ksd_modes":
         return str(result.attrs["status"])
     if result.attrs.get("status") == "cannot tell":
         return "cannot tell"

@@ -30,6 +30,10 @@ _CLEARER = 10
 _MANY_COORDINATES, _CORRELATED = 100, 2.0
 #: Autocorrelation times that a chain must have for its standard errors.
 _SHORTEST = 10
+#: Moves to and from a mode that tell how slowly chains visit it, if chains that move freely would
+#: make at least so many; and the part of the information of independent draws that moves between
+#: modes of different shape must keep.
+_FEWEST_MOVES, _FREE_MOVES, _LEAST_INFORMATION = 10, 30, 0.05
 
 
 def status_of_test(sample: Sample, plan: Plan, outcome: Outcome) -> tuple[str, str]:
@@ -170,3 +174,55 @@ def _doubt_about_moments(sample: Sample, corrected: CorrectedMeans) -> str:
             "errors in all the others would not be seen."
         )
     return ""
+
+
+def status_of_visits(
+    sample: Sample,
+    p_values: np.ndarray,
+    alpha: float,
+    moves: np.ndarray,
+    free_moves: np.ndarray,
+    information: np.ndarray,
+) -> tuple[str, str]:
+    """Return the same of the number of draws at each mode.
+
+    Parameters
+    ----------
+    sample : Sample
+        The draws.
+    p_values : ndarray of shape (k,)
+        Of each mode, adjusted for their number.
+    alpha : float
+        The level.
+    moves, free_moves : ndarray of shape (k,)
+        How often chains come to each mode or leave it, and how often they would if they moved
+        between modes as freely as otherwise.
+    information : ndarray of shape (k,)
+        What moves between the modes tell, as a part of what would tell if they had one shape.
+    """
+    if not len(p_values):
+        return "cannot tell", "No mode was found."
+    if _stands_still(sample):
+        return "cannot tell", "The chains stand still: they are no sample of any distribution."
+    is_chain = sample.are_draws and not sample.independent
+    slow = is_chain & (moves < _FEWEST_MOVES) & (free_moves >= _FREE_MOVES)
+    # A chain that never moves counts as one draw. Of a few moves, their own number is uncertain.
+    if (p_values <= np.where(slow & (moves > 0), alpha / _CLEARER, alpha)).any():
+        return "rejected", ""
+    if sample.mismatch:
+        return "cannot tell", sample.mismatch
+    if slow.any():
+        few = int(moves[slow].min())
+        often = {0: "never", 1: "once"}.get(few, f"{few} times")
+        return "cannot tell", (
+            f"The chains move too seldom between modes ({often} to or from one of them): how many "
+            "draws are at each depends on where the chains began."
+        )
+    if is_chain and sample.chains_disagree(_MOST_RHAT):
+        return "cannot tell", _disagreement(sample)
+    if (information < _LEAST_INFORMATION).any():
+        return "cannot tell", (
+            "The modes differ so much in shape that moves between them say little about how many "
+            "draws should be at each."
+        )
+    return "passed", ""

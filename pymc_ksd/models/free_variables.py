@@ -25,7 +25,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, inline_inner_graphs
+from pymc_ksd.compilation import built_once, compile_function, inline_inner_graphs
 from pymc_ksd.models.log_density import (
     check_free_logp,
     check_has_logp,
@@ -101,16 +101,19 @@ def free_target(
         for rv, shape, free_shape in zip(rvs, shapes[: len(rvs)], shapes[len(rvs) :], strict=True)
     )
     is_posterior = bool(model.observed_RVs or model.potentials)
+    prior = _simulate(rvs)
     return Target(
         variables=variables,
         operator="langevin",
         values=_gradient(model, rvs, variables, compile_kwargs),
         unconstrain=_unconstrain(model, constrained, unconstrained),
-        simulate=None if is_posterior else _simulate(rvs),
+        simulate=None if is_posterior else prior,
         no_simulation="a posterior, or a density with a Potential, cannot be simulated directly",
         circular=tuple(str(rv.name) for rv in rvs if is_circular(model.rvs_to_transforms[rv])),
         kind="posterior" if is_posterior else "prior",
         pointwise=True,
+        constrain=_constrain(model, rvs, variables),
+        prior=prior,
     )
 
 
@@ -150,6 +153,42 @@ def _unconstrain(
         return np.concatenate([np.reshape(value, (n, -1)) for value in values], axis=1)
 
     return unconstrain
+
+
+def _constrain(
+    model: pm.Model, rvs: Sequence[TensorVariable], variables: Sequence[Variable]
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Return the way back from points, which is compiled when it is first taken."""
+    # Not the model itself, which must not be kept by what is kept for it.
+    values = [model.rvs_to_values[rv] for rv in rvs]
+    transforms = [model.rvs_to_transforms[rv] for rv in rvs]
+
+    def build() -> Any:
+        graphs = [
+            value if transform is None else transform.backward(value, *rv.owner.inputs)
+            for rv, value, transform in zip(rvs, values, transforms, strict=True)
+        ]
+        # Bounds may depend on other variables, which are on the users' scale there.
+        own = dict(zip(rvs, graphs, strict=True))
+        while not set(ancestors(graphs)).isdisjoint(rvs):
+            graphs = graph_replace(graphs, own, strict=False)
+        batches = {
+            value: pt.tensor(f"batch_{i}", dtype="float64", shape=(None, *v.unconstrained_shape))
+            for i, (value, v) in enumerate(zip(values, variables, strict=True))
+        }
+        casts = {value: batch.astype(value.dtype) for value, batch in batches.items()}
+        return compile_function([*batches.values()], vectorize_graph(graphs, casts))
+
+    function = built_once(build)
+    stops = np.cumsum([variable.unconstrained_size for variable in variables])[:-1]
+
+    def constrain(points: np.ndarray) -> dict[str, np.ndarray]:
+        parts = zip(variables, np.split(points, stops, axis=1), strict=True)
+        shaped = [part.reshape(len(points), *v.unconstrained_shape) for v, part in parts]
+        found = zip(variables, function()(*shaped), strict=True)
+        return {v.name: np.broadcast_to(array, (len(points), *v.shape)) for v, array in found}
+
+    return constrain
 
 
 def _gradient(

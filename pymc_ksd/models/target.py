@@ -120,6 +120,11 @@ class Target:
         What tells whether stored draws belong to the model.
     bambi : BambiParameters, optional
         How draws differ from the variables, where Bambi has made both.
+    constrain : callable, optional
+        Maps points back to samples. None when both are the same.
+    prior : callable, optional
+        Draws samples as `simulate` does, from what the variables come from without the data. None
+        when it is not known.
     """
 
     variables: tuple[Variable, ...]
@@ -134,6 +139,8 @@ class Target:
     pointwise: bool = False
     belonging: Belonging | None = None
     bambi: BambiParameters | None = None
+    constrain: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    prior: Callable[[int, np.random.Generator], Mapping[str, np.ndarray]] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -164,6 +171,14 @@ class Target:
         points = self.unconstrain(samples)
         self.check_support(~np.isfinite(points), "lie outside the support of")
         return points
+
+    def constrained(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Return points on the scale users see, an array of shape (n, *shape) for each variable."""
+        if self.constrain is not None:
+            return dict(self.constrain(points))
+        stops = np.cumsum([variable.size for variable in self.variables])[:-1]
+        parts = zip(self.variables, np.split(points, stops, axis=1), strict=True)
+        return {v.name: part.reshape(len(points), *v.shape) for v, part in parts}
 
     def simulated(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points from the density itself, unconstrained."""

@@ -90,7 +90,7 @@ def _show(report: Report | None, reason: str, options: argparse.Namespace) -> No
         sys.stdout.reconfigure(errors="replace")
     untold = []
     if report is not None and not report.rejected:
-        untold = why_untold(deciding(report.test, report.moments), report.check)
+        untold = why_untold(deciding(report.test, report.moments), report.check, report.modes)
     for what, why in {"cannot tell": " ".join(untold), "could not run": reason}.items():
         if why:
             print(f"pymc-ksd: {what}: {why}", file=sys.stderr)  # noqa: T201
@@ -146,6 +146,11 @@ def _parser() -> argparse.ArgumentParser:
         "--ppc", action="store_true", help="also check whether the model explains its data"
     )
     check.add_argument(
+        "--modes",
+        action="store_true",
+        help="also look for modes, and test whether the draws visit them in the right proportions",
+    )
+    check.add_argument(
         "--seed", type=int, default=0, help="seed that makes the check repeatable (default 0)"
     )
     return parser
@@ -181,6 +186,7 @@ def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
             model,
             draws,
             predictive=options.ppc,
+            modes=options.modes,
             alpha=options.alpha,
             margin=options.margin,
             title=f"{options.model}, {Path(options.idata).name}",

@@ -24,6 +24,7 @@ from pymc_ksd.diagnostics.results import (
 )
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
 from pymc_ksd.report.findings import Explanation, Finding, listed
+from pymc_ksd.report.mode_explanations import explain_modes
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
@@ -56,8 +57,8 @@ _AFTER_REJECTION: dict[str, tuple[str, ...]] = {
 _AFTER_PASS: dict[str, tuple[str, ...]] = {
     "posterior": (
         "The test uses gradients of the log-density where there are draws. It cannot see modes "
-        "that no chain has visited, nor how much weight modes far apart have: keep looking at "
-        "R-hat of chains with dispersed starts.",
+        "that no chain has visited, nor how much weight modes far apart have: ksd_modes looks "
+        "for them.",
     ),
     "predictive": ("No evidence against a model is not evidence for it; more new data tell more.",),
     "data": (
@@ -125,8 +126,9 @@ def explain(result: xr.Dataset | xr.DataTree) -> Explanation:
     Parameters
     ----------
     result : xarray.Dataset or DataTree
-        What :func:`ksd_test`, :func:`ksd_moments`, :func:`ksd_expectation`, :func:`ksd`,
-        :func:`ksd_evolution` or :func:`ksd_ppc` returned, also when it comes back from a file.
+        What :func:`ksd_test`, :func:`ksd_moments`, :func:`ksd_expectation`, :func:`ksd_modes`,
+        :func:`ksd`, :func:`ksd_evolution` or :func:`ksd_ppc` returned, also when it comes back from
+        a file.
 
     Returns
     -------
@@ -422,6 +424,7 @@ def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
 _EXPLAINED: dict[str, Callable[[xr.Dataset], Explanation]] = {
     "ksd_test": _of_test,
     "ksd_moments": _of_moments,
+    "ksd_modes": explain_modes,
     "ksd_expectation": _of_moments,
     "ksd": _of_measures,
     "ksd_evolution": _of_evolution,

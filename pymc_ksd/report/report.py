@@ -100,6 +100,8 @@ class Report:
         Why a test or check cannot tell or was not made, or an empty string.
     settings : mapping
         Versions, seed and the like.
+    modes : xarray.Dataset or None
+        What :func:`ksd_modes` says of the draws; None where it was not wanted or cannot be done.
     """
 
     title: str
@@ -115,6 +117,7 @@ class Report:
     missing: tuple[str, ...] = ()
     reason: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    modes: xr.Dataset | None = None
 
     @property
     def rejected(self) -> bool:
@@ -193,6 +196,7 @@ class Report:
             ],
             "sampler": None if self.test is None else _test_values(self.test),
             "moments": None if self.moments is None else _moment_values(self.moments),
+            "modes": None if self.modes is None else _mode_values(self.modes),
             "predictive": None if self.check is None else _check_values(self.check),
             "summary": None if self.summary is None else _plain(self.summary.to_dict("index")),
             "complete": not self.missing,
@@ -293,6 +297,14 @@ def _moment_values(moments: xr.Dataset) -> dict[str, Any]:
     settings = {name: moments.attrs.get(name) for name in ("alpha", "order", "margin")}
     settings["not_shown"] = str(moments.attrs.get("not_shown", "")).splitlines()
     return _plain(_answer(moments) | numbers | settings | {"parameters": rows})
+
+
+def _mode_values(modes: xr.Dataset) -> dict[str, Any]:
+    names = ("place", "share_of_posterior", "mcse", "share_of_draws")
+    rows = [
+        {name: modes[name].values[mode] for name in names} for mode in range(modes.sizes["mode"])
+    ]
+    return _plain(_answer(modes) | {"p_value": modes["p_value"].item(), "modes": rows})
 
 
 def _answer(result: xr.Dataset) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_ksd.diagnostics.measured import DrawsResults, diagnose_draws
+from pymc_ksd.diagnostics.modes import ksd_modes
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.summary import with_moments
@@ -24,9 +25,10 @@ from pymc_ksd.options import (
     warnings_noted,
 )
 from pymc_ksd.report.convergence import worst_numbers
+from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
-from pymc_ksd.report.verdict import all_findings, deciding, verdict, why_untold
+from pymc_ksd.report.verdict import all_findings, deciding, verdict, why_untold, with_modes
 from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import fewest_replicates
@@ -43,6 +45,7 @@ def ksd_report(
     *,
     var_names: str | Sequence[str] | None = None,
     predictive: bool | None = None,
+    modes: bool = False,
     alpha: float = 0.05,
     margin: float | None = None,
     num_draws: int | None = None,
@@ -67,10 +70,14 @@ def ksd_report(
         whole posterior.
     predictive : bool, optional
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
+    modes : bool, default False
+        Look for modes with :func:`ksd_modes`, and test whether the draws visit them in the right
+        proportions. It costs some thousands of log densities.
     alpha : float, default 0.05
         Level, at least 0.001: of what is said about the draws, which are tested as a whole
         (:func:`ksd_test`) and by their means and standard deviations (:func:`ksd_moments`) at half
-        of it each, and of the predictive check of each observed variable.
+        of it each (a third of it with `modes`), and of the predictive check of each observed
+        variable.
     margin : float, optional
         Let a certificate decide about the draws, at level `alpha`: that every mean is within this
         many posterior standard deviations of the posterior's, and every standard deviation within
@@ -142,7 +149,9 @@ def ksd_report(
     }
     found = _Found()
     with warnings_noted() as noted:
-        _test_draws(found, model, data, names, max_draws, margin, shared)
+        _test_draws(found, model, data, names, max_draws, margin, shared, modes=modes)
+        if modes:
+            _look_for_modes(found, model, data, shared)
         if predictive or (predictive is None and pymc_model.observed_RVs):
             _check_model(found, model, data, least, {**shared, "num_draws": num_draws})
         elif predictive is None:
@@ -164,6 +173,8 @@ class _Found:
         What was found about the draws.
     moments : xarray.Dataset, optional
         Which of their means and standard deviations are off.
+    modes : xarray.Dataset, optional
+        Whether they visit modes in the right proportions.
     summary : pandas.DataFrame, optional
         The table of parameters.
     check : xarray.Dataset, optional
@@ -180,6 +191,7 @@ class _Found:
 
     draws: DrawsResults | None = None
     moments: xr.Dataset | None = None
+    modes: xr.Dataset | None = None
     summary: pd.DataFrame | None = None
     check: xr.Dataset | None = None
     unchecked: bool = False
@@ -215,10 +227,12 @@ def _test_draws(
     max_draws: int,
     margin: float | None,
     shared: Mapping[str, Any],
+    *,
+    modes: bool,
 ) -> None:
     """Test and measure the draws, thinned where they are many, and make the table."""
-    # Of two tests, each has half of the level; a certificate decides alone.
-    level = shared["alpha"] / (2 if margin is None else 1)
+    # Of two tests, each has half of the level, with modes a third; a certificate decides alone.
+    level = shared["alpha"] / (1 if margin is not None else 3 if modes else 2)
     posterior = draws_group(data)
     n = _number_of_draws(posterior)
     if posterior is not None and n is not None and n > max_draws:
@@ -241,8 +255,10 @@ def _test_draws(
         return
     if margin is None:
         found.notes.append(
-            f"The draws are tested twice, as a whole and by their means and standard deviations, "
-            f"at level {level:g} each, so that the level of both together is {shared['alpha']:g}."
+            f"The draws are tested {'three times' if modes else 'twice'}, as a whole"
+            f"{',' if modes else ' and'} by their means and standard deviations"
+            f"{' and by their modes' if modes else ''}, at level {level:.2g} each, so that the "
+            f"level of {'all' if modes else 'both'} together is {shared['alpha']:g}."
         )
     try:
         shown = found.moments
@@ -251,6 +267,15 @@ def _test_draws(
         found.summary = with_moments(shown, data, names)
     except _REASONS as error:
         found.missing.append(f"There is no summary table: {error}")
+
+
+def _look_for_modes(found: _Found, model: pm.Model, data: Any, shared: Mapping[str, Any]) -> None:
+    """Look for modes, and test whether draws visit them as they should."""
+    options = {key: value for key, value in shared.items() if key != "client"}
+    try:
+        found.modes = ksd_modes(model, data, **{**options, "alpha": shared["alpha"] / 3})
+    except _REASONS as error:
+        found.untested.append(f"Modes were not looked for: {error}")
 
 
 def _check_model(
@@ -286,6 +311,7 @@ def _number_of_draws(posterior: xr.Dataset | None) -> int | None:
 def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> Report:
     """Put everything together."""
     findings = all_findings(found.draws, found.moments, found.check, data)
+    findings += () if found.modes is None else explain(found.modes).findings
     told = " ".join(one.headline for one in findings)
     findings += [
         Finding("warning", text) for text in dict.fromkeys(found.warnings) if text not in told
@@ -297,11 +323,15 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
         settings |= {"draws": int(test.attrs["n"]), "chains": int(test.attrs["n_chains"])}
         settings |= {name: test.attrs[name] for name in ("kernel", "scale", "null")}
     decides = deciding(test, found.moments)
-    untold = why_untold(decides, found.check)
+    untold = why_untold(decides, found.check, found.modes)
     worst = worst_numbers(data) if why_untold(decides) else ""
+    unchecked = found.unchecked
+    concluded = verdict(
+        test, found.moments, found.check, findings, unchecked=unchecked, worst=worst
+    )
     return Report(
         title,
-        verdict(test, found.moments, found.check, findings, unchecked=found.unchecked, worst=worst),
+        with_modes(concluded, found.modes),
         tuple(findings),
         test,
         found.moments,
@@ -313,4 +343,5 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
         (*found.untested, *found.missing),
         " ".join([*untold, *found.untested]),
         {**settings, **attributes({})},
+        found.modes,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import xarray as xr
 
 from pymc_ksd.diagnostics.measured import DrawsResults
+from pymc_ksd.diagnostics.mode_words import about_mode, conclusion_of_modes, worst_mode
 from pymc_ksd.diagnostics.results import (
     by_variable,
     conclusion,
@@ -124,6 +125,18 @@ def verdict(
     more = rest.get(found.status, " There are warnings about the draws all the same.")
     status: Status = "certified" if found.status == "passed" else found.status
     return Finding(status, conclusion(decides) + more, found.advice)
+
+
+def with_modes(found: Finding, modes: xr.Dataset | None) -> Finding:
+    """Return the verdict where modes were looked for: draws that miss one are wrong."""
+    status = None if modes is None else status_of(modes)
+    if modes is None or found.status == "rejected" or status not in ("rejected", "cannot tell"):
+        return found
+    if status == "cannot tell":
+        return Finding("cannot tell", conclusion_of_modes(modes), explain(modes).findings[0].advice)
+    wrong = f"they visit modes in wrong proportions ({shown_p_value(modes)})"
+    which = about_mode(modes, worst_mode(modes))
+    return Finding("rejected", f"Do not use these draws yet: {wrong}. {which}", (_MEND_FIRST,))
 
 
 def _misfit(check: xr.Dataset | None) -> str:
