@@ -3,8 +3,8 @@ r"""Tests of means that are zero under the density, from correlated series, many
 The standard error of a mean counts the autocorrelation of its series. Of slow chains the estimate
 for a single series is noisy, and the largest of many z-scores tends to be that with the smallest
 error, so that no series gets a shorter autocorrelation time than those of its kind typically have.
-Squares are skewed, and so are their means: Hall's transformation takes the skewness out of a z-score,
-which matters where the largest of many is to be judged.
+Squares are skewed, and so are their means: Hall's transformation takes the skewness out of a
+z-score, which matters where the largest of many is to be judged.
 """
 
 from __future__ import annotations
