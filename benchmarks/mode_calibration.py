@@ -21,8 +21,8 @@ from benchmarks.mode_cases import SINGLE, TARGETS, Mixture, missed
 from benchmarks.rates import ALPHA, Rate, generator, header, page
 from pymc_ksd import Score, ksd_modes
 
-#: Runs of every cell.
-RUNS = 400
+#: Runs of every cell, and of one of the level of independent draws.
+RUNS, LEVEL = 400, 1_000
 SIZES = (200, 500)
 #: Chains: draws of each, how likely a draw stays at the mode of the one before, and targets.
 CHAINS = ((250, 0.8), (250, 0.95), (1_000, 0.95), (1_000, 0.99))
@@ -128,10 +128,11 @@ def report(scale: float, workers: int, kept: Path | None = None) -> str:
         def measure(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
             return measurements(f"{function.__name__}{arguments}", function, *arguments)
 
-        return _report(max(2, round(scale * RUNS)), scale, measure)
+        return _report(lambda number: max(2, round(scale * number)), scale, measure)
 
 
-def _report(runs: int, scale: float, measure: Callable[..., Future[Any]]) -> str:
+def _report(number: Callable[[int], int], scale: float, measure: Callable[..., Future[Any]]) -> str:
+    runs = number(RUNS)
     command = "python -m benchmarks.mode_calibration"
     command += "" if scale == 1 else f" --scale {scale:g}"
     return page(
@@ -139,16 +140,17 @@ def _report(runs: int, scale: float, measure: Callable[..., Future[Any]]) -> str
             "# Level and power of modes",
             "How often does `ksd_modes` reject draws that visit modes as they should, and how "
             "often others; how close are its shares? Numbers are shares of "
-            f"{runs} runs in per cent, ± one Monte Carlo standard error; a rejection is a p-value "
-            "of at most 0.05. Modes are looked for anew in every run, from where these draws are "
-            "and around zero: the densities are plain functions without a prior. Where nothing "
+            f"{runs} runs in per cent (of {number(LEVEL):,} where independent draws are exact), ± "
+            "one Monte Carlo standard error; a rejection is a p-value of at most 0.05. Modes are "
+            "looked for anew in every run, from where these draws are and around zero: the "
+            "densities are plain functions without a prior. Where nothing "
             "else is said, components are normal with standard deviation 1, equal weights, and 6 "
             "standard deviations apart (12 with skewed, heavy-tailed or edged components, which "
             "are Gumbel, Student's t with 3 degrees of freedom, and Laplace in each of 2 "
             "dimensions). Seeds are fixed, by one rule for all cells.",
             f"```\n{command}\n```",
             *_power(runs, measure),
-            *_level(runs, measure),
+            *_level(number(LEVEL), measure),
             *_of_chains(runs, measure),
             *_single(runs, measure),
         ]

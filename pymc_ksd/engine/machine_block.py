@@ -106,8 +106,8 @@ class BlockOutputs(NamedTuple):
     u : ndarray of shape (members, n, m) or (0, 0, 0)
         The Stein kernels.
     small : ndarray of shape (members, n, m) or (0, 0, 0)
-        The Stein kernels times a factor, in machine code in single precision; where rows and columns
-        are the same points, twice those of columns after a row and no others.
+        The Stein kernels times a factor, in machine code in single precision; where rows and
+        columns are the same points, twice those of columns after a row and no others.
     values : ndarray of shape (members, 3, n, m) or (0, 0, 0, 0)
         The kernels, twice their first and four times their second derivative.
     sums : ndarray of shape (members, d) or (0, 0)

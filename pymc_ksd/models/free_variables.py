@@ -159,7 +159,7 @@ def _constrain(
     model: pm.Model, rvs: Sequence[TensorVariable], variables: Sequence[Variable]
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Return the way back from points, which is compiled when it is first taken."""
-    # Taken now: the function must not keep the model alive.
+    # Not the model itself, which must not be kept by what is kept for it.
     values = [model.rvs_to_values[rv] for rv in rvs]
     transforms = [model.rvs_to_transforms[rv] for rv in rvs]
 

@@ -2,10 +2,9 @@ r"""Tests of means that are zero under the density, from correlated series, many
 
 The standard error of a mean counts the autocorrelation of its series. Of slow chains the estimate
 for a single series is noisy, and the largest of many z-scores tends to be that with the smallest
-error, so that no series gets a shorter autocorrelation time than those of its kind typically have,
-and a little more where they are slow. Squares are skewed, and so are their means: Hall's
-transformation takes the skewness out of a z-score, which matters where the largest of many is to be
-judged.
+error, so that no series gets a shorter autocorrelation time than those of its kind typically have.
+Squares are skewed, and so are their means: Hall's transformation takes the skewness out of a
+z-score, which matters where the largest of many is to be judged.
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: By what part the autocorrelation time of slow series is lengthened, and by how much more where
-#: one series has to tell it; several series tell it better.
-_CAUTION, _CAUTION_FOR_ONE = 0.1, 0.1
 #: By what factor a series must be slower than those of its kind to get a time of its own.
 _NOISE = 1.25
 #: How much more skewed than that of as many independent numbers the mean of a slow series is, less
@@ -93,9 +89,7 @@ def cautious_times(times: np.ndarray) -> np.ndarray:
     if not known.size:
         return np.ones_like(times)
     typical = float(np.median(known))
-    caution = _CAUTION + _CAUTION_FOR_ONE / np.sqrt(known.size)
-    least = typical * (1 + caution * max(0.0, 1 - 1 / typical))
-    slow = np.where(times > _NOISE * typical, times, least)
+    slow = np.where(times > _NOISE * typical, times, typical)
     return np.where(np.isfinite(times), slow, 1.0)
 
 
