@@ -134,7 +134,11 @@ def test_unequal_lengths():
             ValueError,
             "`null` must be one of 'normal', 'parametric' for `statistic` 'linear'",
         ),
-        ({"scale": "mad"}, ValueError, "`scale` must be one of None, 'std', 'cov', 'stein', got 'mad'"),
+        (
+            {"scale": "mad"},
+            ValueError,
+            "`scale` must be one of None, 'std', 'cov', 'stein', got 'mad'",
+        ),
         ({"bandwidth": 0}, ValueError, "`bandwidth` must be positive and finite, got 0"),
         ({"bandwidth": -2.0}, ValueError, "`bandwidth` must be positive and finite, got -2.0"),
         ({"bandwidth": "mean"}, ValueError, "`bandwidth` must be 'auto', 'median'"),
