@@ -163,8 +163,10 @@ def _measure(function: Callable[..., Any], *arguments: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return an array as lists and a record as a dictionary."""
-    return value.tolist() if isinstance(value, np.ndarray) else dataclasses.asdict(value)
+    """Return arrays and their numbers as lists and numbers, and a record as a dictionary."""
+    return (
+        value.tolist() if isinstance(value, np.ndarray | np.generic) else dataclasses.asdict(value)
+    )
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

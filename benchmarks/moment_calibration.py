@@ -30,7 +30,7 @@ DIMENSIONS, CORRELATIONS, SIZES = (1, 10, 100, 1_000), (0.0, 0.8, 0.95), (250, 1
 LARGE = 1_000
 #: Runs of a cell of the level, and of one with 1,000 parameters; of a row of the power, and so on.
 LEVEL, LEVEL_LARGE, POWER, POWER_LARGE = 400, 100, 200, 60
-NUTS, CULPRITS, CERTIFICATES = 100, 100, 200
+NUTS, CULPRITS, CERTIFICATES = 400, 400, 800
 #: Parameters and draws of a chain of which the power is measured.
 POWER_SIZES = ((10, 250), (100, 500), (1_000, 1_000))
 LANGEVIN = tuple(case.name for case in POWER_CASES if "nadjusted" in case.name)

@@ -291,29 +291,19 @@ def _from_series(
         flat = values.reshape(-1, len(varies))
         return np.asarray(flat.std(axis=0, ddof=1) * np.sqrt(times(values) / len(flat)))
 
-    own, squares, explained, explained_squares, *others = series.means
-    tested, tested_means = others or (explained, explained_squares), totals[-2:]
+    own, squares, explained, explained_squares = series.means[:4]
     helps = (variates.unexplained < 1).T
     bias, square_bias = np.where(helps, totals[2:4], 0.0)
-    # Squares are about the mean of the draws. Where it is off, that is a part of what they are off
-    # by, and no error of the standard deviation.
-    about = np.where(variates.is_noise[:, 1], 0.0, bias)
-    of_mean = zero_means(tested[0], tested_means[0], times(tested[0]))
-    of_variance = tested[1] + 2 * about * explained
-    of_sd = zero_means(of_variance, tested_means[1] + about**2, times(of_variance))
+    of_mean, of_sd = _tests(series, totals, np.where(variates.is_noise[:, 1], 0.0, bias), times)
     variance = totals[1] - square_bias - (totals[0] - bias) ** 2
     error, left, left_of_squares = map(errors, (own, own - explained, squares - explained_squares))
-    of_draws = explained.reshape(-1, len(varies))
-    few = _few_hold((of_draws - of_draws.mean(axis=0)) ** 2, _LARGEST_SHARE)
-    too_far = varies & (np.abs(bias) > _FARTHEST * np.minimum(1.0, _reach(explained, n)))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = variance / variance_of_draws
         of_squares = left_of_squares / np.sqrt(variates.unexplained[:, 1])
     reasons = {
         Uncorrected.NOT_FINITE: ~np.isfinite(variance_of_draws),
         Uncorrected.CONSTANT: ~varies,
-        Uncorrected.FEW_DECIDE: few,
-        Uncorrected.TOO_FAR: too_far,
+        **_doubts(explained, bias, n),
         Uncorrected.DISAGREE: ~_agree(series, independent=independent),
         Uncorrected.SD_TOO_FAR: ~((ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)),
     }
@@ -339,12 +329,29 @@ def _from_series(
         mean_bias_error=mean_bias_error,
         variance_errors=variance_errors,
         unexplained=variates.unexplained,
-        few_decide=few & varies,
-        too_far=too_far,
+        few_decide=varies & reasons[Uncorrected.FEW_DECIDE],
+        too_far=varies & reasons[Uncorrected.TOO_FAR],
         uncorrected=uncorrected,
         order=variates.basis.order,
         is_tilted=units.frame.tilt is not None,
     )
+
+
+def _tests(
+    series: _Series,
+    totals: np.ndarray,
+    about: np.ndarray,
+    times: Callable[[np.ndarray], np.ndarray],
+) -> tuple[ZeroMeans, ZeroMeans]:
+    """Return the tests of means and of standard deviations.
+
+    Squares are about the mean of the draws. What that is off by, `about`, is a part of what they
+    are off by, and no error of the standard deviation.
+    """
+    of_values, of_squares = series.means[-2:]
+    of_mean = zero_means(of_values, totals[-2], times(of_values))
+    of_variance = of_squares + 2 * about * series.means[2]
+    return of_mean, zero_means(of_variance, totals[-1] + about**2, times(of_variance))
 
 
 def _chain_length(n_draws: int, times: np.ndarray) -> float:
@@ -355,13 +362,18 @@ def _chain_length(n_draws: int, times: np.ndarray) -> float:
     return n_draws / (slowest if slowest > _SLOW * typical else typical)
 
 
-def _reach(explained: np.ndarray, n: int) -> np.ndarray:
-    """Return how far a correction may reach: the spread of what features explain in single draws.
+def _doubts(explained: np.ndarray, bias: np.ndarray, n: int) -> dict[Uncorrected, np.ndarray]:
+    """Return where few draws decide a correction, and where it would reach too far.
 
-    Where zero lies outside of all that features are in the draws, a correction extrapolates.
+    It may reach as far as what features explain is spread in single draws: where zero lies outside
+    of all that features are in the draws, a correction extrapolates.
     """
     flat = explained.reshape(-1, explained.shape[2])
-    return np.asarray(flat.std(axis=0) * np.sqrt(n / len(flat)))
+    reach = flat.std(axis=0) * np.sqrt(n / len(flat))
+    return {
+        Uncorrected.FEW_DECIDE: _few_hold((flat - flat.mean(axis=0)) ** 2, _LARGEST_SHARE),
+        Uncorrected.TOO_FAR: np.abs(bias) > _FARTHEST * np.minimum(1.0, reach),
+    }
 
 
 def _few_hold(squares: np.ndarray, share: float) -> np.ndarray:

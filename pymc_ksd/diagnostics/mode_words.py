@@ -27,10 +27,20 @@ def in_words(target: Target, modes: Modes) -> list[str]:
         for column in np.argsort(-distances, kind="stable")[:_NAMED]:
             if distances[column] >= _FAR * distances.max():
                 variable, index = _element(target, int(column), values, mode, other)
-                value = values[variable.name][(mode, *index)]
-                names.append(f"{variable.element(index)} = {value:.2g}")
+                own = values[variable.name]
+                value = _rounded(own[(mode, *index)], own[(other, *index)])
+                names.append(f"{variable.element(index)} = {value:g}")
         found.append(", ".join(dict.fromkeys(names)))
     return found
+
+
+def _rounded(value: float, other: float) -> float:
+    """Round a number to two digits of what it differs by from another, or of its own."""
+    size = abs(value - other) or abs(value)
+    if not size > 0:
+        return 0.0
+    # Adding zero takes the sign from minus zero.
+    return round(float(value), 1 - int(np.floor(np.log10(size)))) + 0.0
 
 
 def _element(

@@ -353,3 +353,17 @@ def test_a_table_that_cannot_be_made_is_told_and_changes_no_exit_code(capsys, mo
     assert found["missing"] == ["There is no summary table: no table today"]
     assert main(["check", "model.py", "good.nc"]) == 0
     assert "no table today" in capsys.readouterr().out
+
+
+def test_modes_are_looked_for_on_request(tmp_path, capsys):
+    """Draws of one of two modes pass without and fail with the option."""
+    text = 'import pymc as pm\nwith pm.Model() as model:\n    pm.NormalMixture("mu", [0.6, 0.4], '
+    (tmp_path / "two.py").write_text(f"{text}[0, 8], sigma=[1, 1])\n")
+    draws(tmp_path / "one.nc", sd=1.0)
+    place = ["check", str(tmp_path / "two.py"), str(tmp_path / "one.nc"), "--json"]
+    assert main(place) == 0
+    assert json.loads(capsys.readouterr().out)["modes"] is None
+    assert main([*place, "--modes"]) == 1
+    found = json.loads(capsys.readouterr().out)["modes"]
+    assert found["status"] == "rejected"
+    assert [one["place"] for one in found["modes"]] == ["mu = 0", "mu = 8"]

@@ -21,8 +21,6 @@ __all__ = ["call", "check"]
 NOTHING_TOLD = {"unknown", "cannot tell"}
 #: Exact draws of a true model have a smaller p-value once in a hundred times; seeds are fixed.
 SMALLEST = 0.01
-#: Of a hundred draws a little more often; those of one model have an sd that is a fifth too small.
-SMALLEST_OF_MOMENTS = 0.001
 
 
 def call(function: str, model: Any, draws: xr.Dataset) -> Any:
@@ -132,7 +130,7 @@ def _check_moments(entry: Entry, model: pm.Model, draws: xr.Dataset, result: xr.
     elif entry.expectation("ksd_test") == NOT_PASSED:
         assert status in {"rejected", *NOTHING_TOLD}
     elif entry.exact is not None:
-        assert float(result["p_value"]) > SMALLEST_OF_MOMENTS
+        assert float(result["p_value"]) > SMALLEST
     # A hundred draws may be too few, or a few of them decide.
     assert (status in NOTHING_TOLD) == bool(result.attrs["reason"])
 
