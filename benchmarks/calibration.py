@@ -223,8 +223,8 @@ def report(replications: int) -> str:
         "lines.",
         f"```\npython -m benchmarks.calibration --replications {replications}\n```",
         "## Level of the default test",
-        f"The U-statistic of the default panel of kernels with the multinomial bootstrap, 1,000 "
-        f"replicates, n = {N}. Points are compared on the scale named under *transform*, PyMC's "
+        f"The U-statistic of the default panel of kernels with random signs, 1,000 replicates, "
+        f"n = {N}. Points are compared on the scale named under *transform*, PyMC's "
         "default for the distribution; the variable is a free one or, in a model without free "
         "variables, an observed one.",
         level_table(replications),

@@ -74,6 +74,11 @@ class Comparing:
     beside: tuple[Beside, ...] = ()
     side_by_side: bool = False
 
+    @property
+    def joins_several(self) -> bool:
+        """Whether several kernels are tested as one."""
+        return bool(self.beside) or self.side_by_side
+
     def panel(
         self,
         operator: SteinOperator,

@@ -28,7 +28,7 @@ def test_fields_and_attributes(result):
     attrs = result.attrs
     assert attrs["kernel"] == "RBF()"
     np.testing.assert_array_equal(attrs["bandwidth"], [0.5, 2.0])
-    assert (attrs["scale"], attrs["statistic"], attrs["null"]) == ("std", "u", "multinomial")
+    assert (attrs["scale"], attrs["statistic"], attrs["null"]) == ("std", "u", "rademacher")
     assert (attrs["alpha"], attrs["n"], attrs["dim"], attrs["seed"]) == (0.05, 60, 3, 4)
     for key in ("created_at", "inference_library_version", "pymc_version", "arviz_version"):
         assert attrs[key]
