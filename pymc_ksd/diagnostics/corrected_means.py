@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_ksd.diagnostics.explained_series import Series, Units
 from pymc_ksd.diagnostics.quantities import Quantities
 from pymc_ksd.diagnostics.results import Uncorrected
 from pymc_ksd.diagnostics.scored_draws import Part, ScoredDraws
@@ -21,8 +22,6 @@ from pymc_ksd.stats.zero_means import ZeroMeans, cautious_times, zero_means
 from pymc_ksd.stein.features import Frame, Polynomials, Stretch
 from pymc_ksd.stein.tilt import Tilt
 
-#: Parts of a sample of which each is corrected by what the others have shown.
-_FOLDS = 4
 #: What the hundredth part of all draws may hold of a coordinate's squared scores before the tilt.
 _LARGE_SHARE = 0.2
 #: What it may hold of a correction.
@@ -120,76 +119,6 @@ class CorrectedMeans:
         return bias, np.where(np.isfinite(bias), error, np.nan)
 
 
-@dataclass(frozen=True)
-class _Units:
-    """What points and quantities are measured in, and the parts they belong to."""
-
-    frame: Frame
-    centre: np.ndarray
-    spread: np.ndarray
-    n_chains: int
-    n_draws: int
-    by_chain: bool
-
-    @property
-    def n_folds(self) -> int:
-        return min(self.n_chains, _FOLDS) if self.by_chain else _FOLDS
-
-    def stretch(self, part: Part) -> tuple[Stretch, np.ndarray]:
-        """Return points and quantities in these units."""
-        draw = part.first + np.arange(part.n_points) // self.n_chains
-        if self.by_chain:
-            folds = np.arange(part.n_points) % self.n_chains * self.n_folds // self.n_chains
-        else:
-            folds = draw * self.n_folds // self.n_draws
-        stretch = self.frame.stretch(part.points, part.scores, part.log_densities, folds)
-        return stretch, (part.quantities - self.centre) / self.spread
-
-
-@dataclass(frozen=True)
-class _Series:
-    """All series of quantities: means over consecutive draws, and sums over every fold.
-
-    Attributes
-    ----------
-    means : ndarray of shape (series, chain, draw, p)
-        The means.
-    sums : ndarray of shape (series, folds, p)
-        The sums.
-    counts : ndarray of shape (folds,)
-        How many draws a fold has.
-    """
-
-    means: np.ndarray
-    sums: np.ndarray
-    counts: np.ndarray
-
-    @classmethod
-    def of(cls, part: Part, units: _Units, variates: ControlVariates, length: int) -> _Series:
-        """Evaluate a part; means are over so many draws, a shorter rest has none."""
-        stretch, quantities = units.stretch(part)
-        explained, *tested = variates.explained(stretch)
-        values = np.concatenate([[quantities, quantities**2], explained, *tested])
-        rows = [stretch.folds == fold for fold in range(units.n_folds)]
-        sums = np.stack([values[:, own].sum(axis=1) for own in rows], axis=1)
-        count = part.n_points // units.n_chains // length
-        kept = values[:, : count * length * units.n_chains]
-        shape = (len(values), count, length, units.n_chains, values.shape[2])
-        means = kept.reshape(shape).mean(axis=2).swapaxes(1, 2)
-        return cls(means, sums, np.array([np.count_nonzero(own) for own in rows]))
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Series]) -> _Series:
-        """Put the series of consecutive parts together."""
-        if len(parts) == 1:
-            return parts[0]
-        means = np.concatenate([part.means for part in parts], axis=2)
-        sums, counts = (
-            np.sum([getattr(part, name) for part in parts], axis=0) for name in ("sums", "counts")
-        )
-        return cls(means, sums, counts)
-
-
 def correct_means(
     draws: ScoredDraws,
     quantities: Quantities,
@@ -236,16 +165,16 @@ def correct_means(
     with progress_bar("Correcting means", n, effort.progressbar) as bar:
         found = list(
             map_parts(
-                lambda part: _Series.of(part, units, variates, length),
+                lambda part: Series.of(part, units, variates, length),
                 draws.parts(width, length),
                 client,
                 bar,
             )
         )
-    return _from_series(_Series.joined(found), units, variates, independent=draws.independent)
+    return _from_series(Series.joined(found), units, variates, independent=draws.independent)
 
 
-def _units(draws: ScoredDraws, some: Part) -> _Units:
+def _units(draws: ScoredDraws, some: Part) -> Units:
     """Return the units, with a tilt where few draws have most of the scores."""
     tilt = None
     if some.log_densities is not None:
@@ -255,7 +184,7 @@ def _units(draws: ScoredDraws, some: Part) -> _Units:
     centre, spread = some.quantities.mean(axis=0), some.quantities.std(axis=0)
     # What does not vary in these draws may do so in others, where these are but some.
     varies = spread > _RESOLUTION * np.abs(centre)
-    return _Units(
+    return Units(
         frame,
         centre,
         np.where(varies, spread, np.maximum(np.abs(centre), 1.0)),
@@ -275,7 +204,7 @@ def _typical_time(draws: ScoredDraws) -> float:
 
 
 def _from_series(
-    series: _Series, units: _Units, variates: ControlVariates, *, independent: bool
+    series: Series, units: Units, variates: ControlVariates, *, independent: bool
 ) -> CorrectedMeans:
     """Return moments, errors and tests of all quantities."""
     n = units.n_draws * units.n_chains
@@ -338,7 +267,7 @@ def _from_series(
 
 
 def _tests(
-    series: _Series,
+    series: Series,
     totals: np.ndarray,
     about: np.ndarray,
     times: Callable[[np.ndarray], np.ndarray],
@@ -385,7 +314,7 @@ def _few_hold(squares: np.ndarray, share: float) -> np.ndarray:
     return np.asarray(held)
 
 
-def _agree(series: _Series, *, independent: bool) -> np.ndarray:
+def _agree(series: Series, *, independent: bool) -> np.ndarray:
     """Whether corrected means of the folds differ by no more than their errors."""
     from scipy.special import chdtrc  # slow to import
 

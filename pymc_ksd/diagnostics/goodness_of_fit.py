@@ -108,12 +108,11 @@ def ksd_test(
         default ``"u"`` for data and ``"v"`` for draws.
     null : {"multinomial", "rademacher", "wild", "parametric", "normal"} or Null, optional
         How the statistic's distribution under the model is found, or an object with options of its
-        own, such as ``Wild(autocorrelation_time=3)``. By default ``"wild"`` for draws,
-        which may be correlated, and ``"rademacher"`` for those of approximations (ADVI, Laplace,
-        Pathfinder), which are independent, and for data; ``"multinomial"`` for data where one kernel is
-        tested by ``"u"``; ``"normal"`` with ``"linear"`` and ``"block"``.
-        ``"parametric"`` simulates data from the model and is exact, at many times the cost; it is
-        the default with `posterior`.
+        own, such as ``Wild(autocorrelation_time=3)``. By default ``"wild"`` for draws, which may be
+        correlated, and ``"rademacher"`` for those of approximations (ADVI, Laplace, Pathfinder),
+        which are independent, and for data; ``"multinomial"`` for data where one kernel is tested
+        by ``"u"``; ``"normal"`` with ``"linear"`` and ``"block"``. ``"parametric"`` simulates data
+        from the model and is exact, at many times the cost; it is the default with `posterior`.
     autocorrelation_time : float, optional
         Integrated autocorrelation time of the draws for ``"wild"``, 1 for independent draws. By
         default estimated: the number of draws over ArviZ's effective sample size, chains taken

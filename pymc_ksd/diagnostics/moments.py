@@ -70,7 +70,8 @@ def ksd_moments(
         Deterministics, may be named. P-values are adjusted for the number of elements shown.
     order : {"auto", 1, 2}, default "auto"
         Order of the features: scores only, or also products of scores and coordinates. By default,
-        whichever better explains draws that were not used for fitting.
+        whichever better explains draws that were not used for fitting. Parameters that are too many
+        for all of these get two features of their own each, one of either order.
     alpha : float, default 0.05
         Level of the test and of a certificate.
     margin : float, optional

@@ -13,88 +13,26 @@ from pymc_ksd.diagnostics.results import (
     conclusion,
     elements,
     growth,
-    is_weak,
     parameter_sizes,
-    parameter_table,
-    shown_p_value,
     status_of,
-    why_uncorrected,
     worth,
-    wrong_moments,
 )
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
+from pymc_ksd.report.advice import after_pass, after_rejection, may_be_chance, next_step
 from pymc_ksd.report.findings import Explanation, Finding, listed
 from pymc_ksd.report.members import has_tilt, loudest_member, which_member_speaks
 from pymc_ksd.report.mode_explanations import explain_modes
+from pymc_ksd.report.moment_explanations import explain_moments
 
 #: How many times `ess_bulk` must exceed the `ess_ksd` of a single parameter to call it low.
 _LOW = 5.0
-#: Variables that are named, and parameters that are listed one by one.
-_NAMED, _LISTED = 3, 5
-#: From how many times as many draws on corrected means are called more exact, and up to how many
-#: the number is told.
-_GAIN, _MOST_GAIN = 1.5, 1_000_000
-#: What to do after a test that rejects, by what was tested.
-_AFTER_REJECTION: dict[str, tuple[str, ...]] = {
-    "posterior": (
-        "Look at R-hat and divergences first: chains that disagree need a longer run or another "
-        "parametrization.",
-        "Draws of an approximation (ADVI, Pathfinder, Laplace): its error is more than chance. "
-        "Sample with NUTS, or use a richer approximation.",
-        "Chains that agree with each other and not with the posterior: were the draws made with "
-        "this very model and these data, and does the sampler correct its steps?",
-    ),
-    "predictive": (
-        "New data differ from what the fitted model predicts: look for a change since the fit, "
-        "and check the fit itself with ksd_ppc.",
-    ),
-    "data": (
-        "Draw from the model and compare with the data; plot_ksd_test shows how clear the "
-        "rejection is.",
-        "A large sample finds small errors: decide whether this one matters for your question.",
-    ),
-}
-#: The same after one that does not.
-_AFTER_PASS: dict[str, tuple[str, ...]] = {
-    "posterior": (
-        "The test uses gradients of the log-density where there are draws. It cannot see modes "
-        "that no chain has visited, nor how much weight modes far apart have: ksd_modes looks "
-        "for them.",
-    ),
-    "predictive": ("No evidence against a model is not evidence for it; more new data tell more.",),
-    "data": (
-        "No evidence against a model is not evidence for it. Parameters that were estimated from "
-        "the same data make the test lenient.",
-    ),
-}
-#: And after one that cannot tell: the one next step.
-_NEXT_STEP = {
-    "together": "Test draws of this very model and these data, as the sampler made them.",
-    "posterior": "Run longer chains from scattered starts, or reparametrize the model, and test "
-    "again.",
-    "fitted": "Check again with more draws of the posterior.",
-    "replicates": "Test again with more replicates (n_bootstrap).",
-    "data": "Mend what the reason names, and test again.",
-}
+#: Variables that are named.
+_NAMED = 3
 #: What to do where few draws decide.
 _FEW_DECIDE = (
     "An error in all other draws could go unseen. Look at the draws whose log-density has the "
     "steepest gradient: scales near zero are the usual cause, and a non-centred parametrization is "
     "the usual cure.",
-)
-#: What to do about means and standard deviations that are off, and what their test does not see.
-_CORRECTED = "stein_mean and stein_sd are the corrected values: use them if the errors are small."
-_MEND_MOMENTS = (
-    "If the errors are large, improve the sampling: longer chains, another parametrization, or "
-    "NUTS in place of an approximation."
-)
-_BLIND_MOMENTS = (
-    "Errors that change neither a mean nor a standard deviation do not show here: ksd_test "
-    "compares whole distributions."
-)
-_NO_PROOF = (
-    "Finding no error does not prove that there is none: margin=0.1 asks for a certificate that "
-    "every mean is within 0.1 sd and every sd within 10 %."
 )
 #: What to do about a misfit, by the comparison that shows it most.
 _MISFITS = {
@@ -167,37 +105,6 @@ def low_share(count: int) -> float:
     return 1 / (_LOW + float(np.log(max(count, 1))))
 
 
-def next_step(result: xr.Dataset) -> str:
-    """Return what to do after a test or check that cannot tell."""
-    target = "posterior" if result.attrs.get("sample") == "draws" else result.attrs.get("target")
-    if result.attrs.get("mismatch"):
-        target = "together"
-    elif not np.isfinite(result.get("critical_value", 0.0)):
-        target = "replicates"  # with too few, no value of the statistic is critical
-    return _NEXT_STEP.get(str(target), _NEXT_STEP["data"])
-
-
-def may_be_chance(result: xr.Dataset) -> tuple[str, ...]:
-    """Say how often chance does this, where a rejection is weak evidence."""
-    if status_of(result) != "rejected" or not is_weak(result):
-        return ()
-    once = f"once in {1 / float(result['p_value']):.0f}"
-    if result.attrs.get("target") == "fitted":
-        return (
-            f"A true model looks this bad by chance up to {once} checks: check it on other data, "
-            "where there are any, before changing it.",
-        )
-    if result.attrs.get("sample") == "draws":
-        return (
-            f"Exact draws look this bad by chance {once} tests: sample again with another seed and "
-            "test the new draws before looking for an error.",
-        )
-    return (
-        f"Data from the model look this bad by chance {once} tests: test new data, where there are "
-        "any, before looking for an error.",
-    )
-
-
 def _of_test(result: xr.Dataset) -> Explanation:
     status = status_of(result)
     draws = result.attrs.get("sample") == "draws"
@@ -206,20 +113,20 @@ def _of_test(result: xr.Dataset) -> Explanation:
         advice: tuple[str, ...] = (next_step(result),)
         finding = Finding("cannot tell", conclusion(result), advice)
     elif status == "rejected":
-        advice = _AFTER_REJECTION.get(target, _AFTER_REJECTION["data"])
+        advice = after_rejection(target)
         speaks = which_member_speaks(result)
         advice = (*may_be_chance(result), *speaks, *_largest_contributions(result), *advice)
         finding = Finding("rejected", conclusion(result), advice)
     else:
-        advice = _AFTER_PASS.get(target, _AFTER_PASS["data"])
+        advice = after_pass(target)
         finding = Finding("passed", conclusion(result), advice)
     return Explanation((finding, *_few_decide(result)), tuple(_test_numbers(result)))
 
 
 def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
-    """Say so where few draws hold most of the statistic, unless that is why it cannot tell."""
+    """Say so where few draws hold most of the statistic, unless the test cannot tell anyway."""
     share = float(result.attrs.get("diagonal_share", 0.0))
-    if not share > MOST_OF_DIAGONAL or "of the statistic" in result.attrs.get("reason", ""):
+    if not share > MOST_OF_DIAGONAL or status_of(result) == "cannot tell":
         return ()
     text = few_hold(int(result.attrs["n"]), share)
     if has_tilt(result) and status_of(result) == "passed":
@@ -340,73 +247,6 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
     return Explanation((Finding("warning", headline, advice),), numbers)
 
 
-def _of_moments(moments: xr.Dataset) -> Explanation:
-    status, numbers = status_of(moments), tuple(_moment_numbers(moments))
-    not_shown = tuple(_not_shown(moments))
-    if status == "cannot tell":
-        finding = Finding("cannot tell", conclusion(moments), (next_step(moments), *not_shown))
-        return Explanation((finding,), numbers)
-    if status == "rejected":
-        # The worst is named in the headline.
-        _, *others = wrong_moments(moments) or [""]
-        more = len(others) - _LISTED
-        shown = (f"And {more:,} more, see plot_ksd_moments.",) if more > 0 else ()
-        known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
-        corrected = (_CORRECTED,) if known else ()
-        advice = (*others[:_LISTED], *shown, *may_be_chance(moments), *corrected, _MEND_MOMENTS)
-        advice = (*advice, *not_shown)
-        return Explanation((Finding("rejected", conclusion(moments), advice),), numbers)
-    advice = (*_corrections(moments), *not_shown, _BLIND_MOMENTS)
-    if status == "certified":
-        return Explanation((Finding("certified", conclusion(moments), advice),), numbers)
-    return Explanation((Finding("passed", conclusion(moments), (*advice, _NO_PROOF)),), numbers)
-
-
-def _corrections(moments: xr.Dataset) -> Iterator[str]:
-    """Say what the corrected means are worth, and how many there are not."""
-    gain = float(moments["gain"])
-    if gain > _GAIN:
-        size = float(f"{int(moments.attrs['n']) * min(gain, _MOST_GAIN):.2g}")
-        shown = f"{'more than ' if gain > _MOST_GAIN else ''}{size:,.0f} draws"
-        yield f"The corrected means (stein_mean) are as precise as those of {shown}."
-    labels, table = parameter_table(moments, ["sd", "stein_mean", "uncorrected"])
-    missing = table[(table[:, 0] > 0) & np.isnan(table[:, 1])]
-    if len(missing):
-        codes, counts = np.unique(missing[:, 2].astype(int), return_counts=True)
-        reasons = [
-            f"{why_uncorrected(code)} ({count:,})"
-            for code, count in zip(codes, counts, strict=True)
-        ]
-        yield (
-            f"The means of {len(missing):,} of {len(labels):,} parameters cannot be corrected: "
-            f"{listed(reasons)}."
-        )
-
-
-def _not_shown(moments: xr.Dataset) -> Iterator[str]:
-    """Name the free variables that could not be shown."""
-    names = str(moments.attrs.get("not_shown", "")).splitlines()
-    if names:
-        more = len(names) - _LISTED
-        shown = [*names[:_LISTED], f"{more:,} more"] if more > 0 else names
-        yield f"Not shown, because the draws do not contain them: {listed(shown)}."
-
-
-def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
-    """Walk the numbers of moments that matter, each with its meaning."""
-    labels, _ = parameter_table(moments, ["mean"])
-    family = f"the smallest of all means and sds, adjusted for {len(labels):,} parameter(s)"
-    yield "p-value", shown_p_value(moments).removeprefix("p ").removeprefix("= "), family
-    if np.isfinite(moments["gain"]):
-        meaning = "how many times as many draws plain means need to be as precise as corrected ones"
-        gain = float(moments["gain"])
-        yield (
-            "gain",
-            f"> {_MOST_GAIN:,}" if gain > _MOST_GAIN else f"{float(f'{gain:.3g}'):,g}",
-            meaning,
-        )
-
-
 def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
     """Name the variables that contribute most to a rejected test, if there are several."""
     parts = [
@@ -427,9 +267,9 @@ def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
 #: How each kind of result is explained.
 _EXPLAINED: dict[str, Callable[[xr.Dataset], Explanation]] = {
     "ksd_test": _of_test,
-    "ksd_moments": _of_moments,
+    "ksd_moments": explain_moments,
     "ksd_modes": explain_modes,
-    "ksd_expectation": _of_moments,
+    "ksd_expectation": explain_moments,
     "ksd": _of_measures,
     "ksd_evolution": _of_evolution,
     "ksd_ppc": _of_check,

@@ -19,8 +19,9 @@ from pymc_ksd.diagnostics.results import (
     within_margin,
     wrong_moments,
 )
+from pymc_ksd.report.advice import may_be_chance, next_step
 from pymc_ksd.report.convergence import arviz_findings
-from pymc_ksd.report.explanations import explain, may_be_chance, next_step
+from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import Finding, Status, listed
 from pymc_ksd.samples.containers import draws_group
 

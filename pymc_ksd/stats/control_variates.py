@@ -34,6 +34,9 @@ _MOST_FEATURES = 1_000
 _POINTS_PER_SCORE = 2
 #: Coordinates by which it is judged whether that pays.
 _SOME_COORDINATES = 100
+#: Coordinates that are so many that their own scores are tried first, and the part of a coordinate
+#: that its own score may leave for the others not to be asked.
+_MANY_COORDINATES, _LITTLE_LEFT = 100, 0.02
 
 
 @dataclass(frozen=True)
@@ -273,28 +276,33 @@ def _fitted(
 
 def _directions(add_up: AddUp, dim: int, n_folds: int, n_effective: float) -> np.ndarray:
     """Return what makes coordinates of scores: of all scores, or of each coordinate's own."""
-    if dim > 1 and n_effective >= _POINTS_PER_SCORE * dim:
-
-        def products(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
-            scores = stretch.weighted(stretch.scores)[:, None]
-            return FoldSums.of(scores, stretch.positions[:, None], stretch.folds, n_folds)
-
-        sums = add_up(products)
-        all_scores = sums.coefficients(_RIDGES[0])
-        alone = _alone(sums)
-        matrix = alone.coefficients(_LEAST_RIDGE).reshape(n_folds, dim)
-        some = slice(None, None, -(-dim // _SOME_COORDINATES))
-        left = [
-            np.median(sums.of_some(some).residual_variance(all_scores[..., some])),
-            np.median(alone.residual_variance(matrix[:, :, None, None])),
-        ]
-        return all_scores[:, 0] if left[0] < left[1] else matrix
 
     def diagonal(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
         scores = stretch.weighted(stretch.scores)[..., None]
         return FoldSums.of(scores, stretch.positions[..., None], stretch.folds, n_folds)
 
-    return add_up(diagonal).coefficients(_LEAST_RIDGE).reshape(n_folds, dim)
+    enough = dim > 1 and n_effective >= _POINTS_PER_SCORE * dim
+    if not enough or dim > _MANY_COORDINATES:
+        alone = add_up(diagonal)
+        matrix = alone.coefficients(_LEAST_RIDGE)
+        left = np.median(alone.residual_variance(matrix) / alone.variance())
+        if not enough or left < _LITTLE_LEFT:
+            return matrix.reshape(n_folds, dim)
+
+    def products(stretch: Stretch, quantities: np.ndarray) -> FoldSums:
+        scores = stretch.weighted(stretch.scores)[:, None]
+        return FoldSums.of(scores, stretch.positions[:, None], stretch.folds, n_folds)
+
+    sums = add_up(products)
+    all_scores = sums.coefficients(_RIDGES[0])
+    alone = _alone(sums)
+    matrix = alone.coefficients(_LEAST_RIDGE)
+    some = slice(None, None, -(-dim // _SOME_COORDINATES))
+    left = [
+        np.median(sums.of_some(some).residual_variance(all_scores[..., some])),
+        np.median(alone.residual_variance(matrix)),
+    ]
+    return all_scores[:, 0] if left[0] < left[1] else matrix.reshape(n_folds, dim)
 
 
 def _alone(sums: FoldSums) -> FoldSums:

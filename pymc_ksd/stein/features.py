@@ -134,4 +134,7 @@ class OwnFeatures:
                 own[rows] = np.diagonal(directions)
         squares = stretch.weighted(stretch.positions * linear + own)
         linear = stretch.weighted(linear)
-        return np.concatenate([a[:, self.coordinates] for a in (linear, squares)], axis=2)
+        places = self.coordinates
+        if np.array_equal(places, np.arange(linear.shape[1])[:, None]):
+            return np.stack([linear, squares], axis=2)  # every quantity is a coordinate
+        return np.concatenate([a[:, places] for a in (linear, squares)], axis=2)

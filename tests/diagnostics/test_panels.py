@@ -24,7 +24,9 @@ def draws(values):
     return xr.Dataset({"x": (("chain", "draw", "axis"), values)})
 
 
-@pytest.mark.parametrize("options", [{}, {"null": "rademacher"}, {"statistic": "v"}])
+@pytest.mark.parametrize(
+    "options", [{"null": "multinomial"}, {"null": "rademacher"}, {"statistic": "v"}]
+)
 def test_several_bandwidths_are_tested_side_by_side(rng, options):
     data, score = rng.normal(0.2, 1, size=(60, 2)), normal_score(2)
     widths = [0.4, 1.0, 3.0]
@@ -46,6 +48,15 @@ def test_several_bandwidths_are_tested_side_by_side(rng, options):
     assert joined["p_value"] == (1 + np.sum(largest >= excess.max())) / 1001
     # One kernel is the reference.
     assert joined["ksd"] == single[0]["ksd"]
+
+
+def test_the_paper_s_null_is_that_of_one_kernel(rng):
+    data, score = rng.normal(size=(60, 2)), normal_score(2)
+    nulls = {
+        str(options): ksd_test(score, data, **options).attrs["null"]
+        for options in ({}, {"bandwidth": [0.5, 2.0]}, {"kernel": "rbf"}, {"bandwidth": 1.0})
+    }
+    assert list(nulls.values()) == ["rademacher", "rademacher", "multinomial", "multinomial"]
 
 
 def test_linear_and_block_statistics_average_several_bandwidths(rng):
