@@ -189,12 +189,12 @@ def ksd_test(
     ========== ================================================================= =============
 
     A kernel sees errors of about the size of its bandwidth. By default the statistics "u" and "v"
-    are those of a *panel*: of data the RBF kernel with the median distance, half and a quarter of
-    it, and the IMQ kernel with four times the median; of draws the IMQ kernel with the square root
-    of the dimension, the RBF kernel with half and a quarter of it, two of these with a tilt, and
-    the largest z-score of a mean or standard deviation (:func:`ksd_moments`) where its standard
-    errors can be trusted. All members see the same points and replicates, each statistic is put
-    into standard deviations of its own replicates, and the largest decides.
+    are those of a *panel*: of data the RBF kernel with the median distance, twice, half and a
+    quarter of it, and the IMQ kernel with four times the median; of draws the IMQ kernel with the
+    square root of the dimension, the RBF kernel with half and a quarter of it, two of these with a
+    tilt, and the largest z-score of a mean or standard deviation (:func:`ksd_moments`) where its
+    standard errors can be trusted. All members see the same points and replicates, each statistic
+    is put into standard deviations of its own replicates, and the largest decides.
 
     A few draws with huge scores, as where a scale is close to zero, can outweigh all others in the
     statistic and in every replicate, and hide any error in them. A tilted kernel

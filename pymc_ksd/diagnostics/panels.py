@@ -58,12 +58,13 @@ class Beside:
 
 
 _TILTED = OPERATORS[TiltedLangevin.name]
-#: What data are tested by beside an RBF kernel whose bandwidth is the median distance. Five more
+#: What data are tested by beside an RBF kernel whose bandwidth is the median distance. Four more
 #: kernels found no more. A narrower one finds finer structure in one dimension; in many hardly any
 #: two points are close to it, and chance decides which.
 BESIDE_DATA = (
     Beside(RBF(), 1 / 4),
     Beside(RBF(), 1 / 2),
+    Beside(RBF(), 2),
     Beside(IMQ(), 4),
 )
 #: What draws are tested by beside an IMQ kernel.

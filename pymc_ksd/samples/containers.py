@@ -27,6 +27,8 @@ _APPROXIMATION_GROUPS = {"fit", "optimizer_result", "pathfinder", "lbfgs"}
 _APPROXIMATION_STATISTICS = {"pareto_k", "importance_sampling_method", "lbfgs_status_counts"}
 #: What PyMC writes beside draws of Markov chains, whatever sampler made them.
 _CHAIN_ATTRIBUTES = {"sampling_time", "tuning_steps"}
+#: The statistic by which PyMC's differential evolution is known, and libraries of ensembles.
+_EVOLUTION_STATISTIC, _ENSEMBLES = "lambda", {"emcee", "zeus"}
 
 
 @singledispatch
@@ -131,6 +133,16 @@ def drawn_independently(data: Any) -> bool:
     # A variational fit of PyMC itself leaves no trace but that there is none of a sampler.
     is_pymc = posterior.attrs.get("inference_library") == "pymc"
     return is_pymc and posterior.sizes.get("chain", 1) == 1
+
+
+def chains_interact(data: Any) -> bool:
+    """Whether a container says that its chains move by where others are, as ensembles do."""
+    if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
+        return False
+    posterior, statistics = _group(data, "posterior"), _group(data, "sample_stats")
+    if posterior is not None and posterior.attrs.get("inference_library") in _ENSEMBLES:
+        return True
+    return statistics is not None and _EVOLUTION_STATISTIC in statistics
 
 
 def _tree(data: Any) -> xr.DataTree:

@@ -14,7 +14,12 @@ from pymc_ksd.models.bambi_models import BambiParameters
 from pymc_ksd.models.target import Belonging, Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import in_model_parameters, not_together
-from pymc_ksd.samples.containers import as_only_variable, drawn_independently, draws_group
+from pymc_ksd.samples.containers import (
+    as_only_variable,
+    chains_interact,
+    drawn_independently,
+    draws_group,
+)
 from pymc_ksd.samples.data import as_numbers
 from pymc_ksd.samples.sample import Sample
 
@@ -89,6 +94,7 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
         own,
         are_draws=True,
         independent=drawn_independently(data),
+        interacting=chains_interact(data),
         mismatch=mismatch,
     )
 

@@ -28,6 +28,8 @@ class Sample:
         Whether a sampler made them, so that they may be correlated.
     independent : bool
         Whether draws are known to be independent all the same, as those of an approximation are.
+    interacting : bool
+        Whether chains move by where others are, so that they are no independent ones.
     mismatch : str
         Why draws and model cannot belong together, or nothing.
     """
@@ -37,6 +39,7 @@ class Sample:
     posterior: xr.Dataset = field(default_factory=xr.Dataset)
     are_draws: bool = False
     independent: bool = False
+    interacting: bool = False
     mismatch: str = ""
 
     @property

@@ -80,6 +80,10 @@ class SampleShape(Protocol):
     def autocorrelation_time(self) -> float:
         """The integrated autocorrelation time of draws, 1 for independent points."""
 
+    @property
+    def interacting(self) -> bool:
+        """Whether chains move by where others are."""
+
 
 class Null:
     """How a statistic's distribution under the model is found.
@@ -208,7 +212,8 @@ class Wild(Null):
     draws, so that they vary slowly beside the draws themselves; :math:`8\tau` is taken as 0.4
     chains where it is more. The multipliers of one replicate have mean square 1: with few
     independent stretches in a chain their size would otherwise vary from replicate to replicate,
-    and the test would hardly ever reject.
+    and the test would hardly ever reject. Chains that move by where others are have the same
+    multipliers at the same time.
 
     Parameters
     ----------
@@ -248,14 +253,17 @@ class Wild(Null):
         length = min(_CORRELATION_TIMES * float(time or 1.0), _LONGEST * n_draws)
         correlation = np.exp(-1 / length)
         scale = np.sqrt(1 - correlation**2)
-        by_chain = np.empty((n_replicates, n_draws, n_chains), dtype=np.float32)
+        n_own = 1 if shape.interacting else n_chains
+        by_chain = np.empty((n_replicates, n_draws, n_own), dtype=np.float32)
         step = max(1, _BATCH // n_draws)
-        for chain in range(n_chains):
+        for chain in range(n_own):
             for start in range(0, n_replicates, step):
                 noise = rng.standard_normal((min(step, n_replicates - start), n_draws))
                 noise[:, 1:] *= scale
                 filtered = lfilter([1.0], [1.0, -correlation], noise, axis=1)
                 by_chain[start : start + step, :, chain] = filtered
+        if n_own < n_chains:
+            by_chain = np.repeat(by_chain, n_chains, axis=2)
         weights = by_chain.reshape(n_replicates, -1)
         weights /= np.sqrt(np.einsum("ij,ij->i", weights, weights) / weights.shape[1])[:, None]
         return weights

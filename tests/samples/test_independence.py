@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from pymc_ksd import compile_score
-from pymc_ksd.samples.containers import drawn_independently
+from pymc_ksd.samples.containers import chains_interact, drawn_independently
 from pymc_ksd.samples.draws import read_draws
 from pymc_ksd.samples.stream import DrawStream
 
@@ -96,3 +96,21 @@ def test_draws_of_a_variational_fit_and_of_chains(model):
 def test_data_are_no_draws():
     assert not drawn_independently(np.zeros((30, 1)))
     assert not drawn_independently(None)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "statistics", "expected"),
+    [
+        ({}, ["accept", "scaling"], False),
+        ({}, ["accept", "scaling", "lambda"], True),  # PyMC's differential evolution
+        ({"inference_library": "emcee"}, ["lp"], True),
+        ({"inference_library": "pymc"}, [], False),
+    ],
+)
+def test_chains_that_move_by_where_others_are(attrs, statistics, expected):
+    shape = ("chain", "draw")
+    posterior = xr.Dataset({"x": (shape, np.zeros((2, 4)))}, attrs=attrs)
+    own = xr.Dataset({name: (shape, np.zeros((2, 4))) for name in statistics})
+    tree = xr.DataTree.from_dict({"posterior": posterior, "sample_stats": own})
+    assert chains_interact(tree) is expected
+    assert not chains_interact(np.zeros((30, 1)))

@@ -14,6 +14,14 @@ def wild_weights(n_chains, n_draws, n_replicates, time, rng):
     return Wild(time).weights(sample, n_replicates, rng)
 
 
+def test_chains_that_interact_share_their_multipliers(rng):
+    sample = Sample(np.zeros((3 * 50, 1)), 3, are_draws=True, interacting=True)
+    weights = Wild(2.0).weights(sample, 20, rng).reshape(20, 50, 3)
+    np.testing.assert_array_equal(weights, np.repeat(weights[:, :, :1], 3, axis=2))
+    assert (weights[:, 1:] != weights[:, :-1]).all()
+    np.testing.assert_allclose((weights**2).mean(axis=(1, 2)), 1, rtol=1e-5)
+
+
 def autoregressive(rng, phi, shape):
     noise = rng.normal(size=shape)
     noise[:, 1:] *= np.sqrt(1 - phi**2)
