@@ -243,5 +243,5 @@ def test_code_is_found_again_by_the_next_process(tmp_path):
     ]
     (hits, misses), (hits_again, misses_again) = ((int(a), int(b)) for a, b, _ in runs)
     assert hits == misses_again == 0
-    assert misses == hits_again > 0
+    assert misses > hits_again > 0
     assert runs[0][-1] == runs[1][-1]
