@@ -217,8 +217,9 @@ def _draws(
         return [
             "## Level on draws",
             "Exact draws of four chains, standard normal, with correlation φ between neighbouring "
-            f"draws; {runs(DRAWS)} runs with {DRAWS_REPLICATES} replicates. The panel has kernels with and without a tilt, and the "
-            "largest z-score of a mean or standard deviation.",
+            f"draws; {runs(DRAWS)} runs with {DRAWS_REPLICATES} replicates. The panel "
+            "has kernels with and without a tilt, and the largest z-score of a mean or standard "
+            "deviation.",
             [*header("draws", "d", *(f"φ = {phi:g}" for phi in CORRELATIONS)), *rows],
         ]
 

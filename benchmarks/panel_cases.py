@@ -83,7 +83,7 @@ def _bumps(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def _smooth_waves(within: np.ndarray) -> np.ndarray:
-    """Return a smooth bump up and one down in the unit interval, by how much the density changes."""
+    """Return what a bump up and one down in the unit interval add to the density."""
     waves = np.zeros_like(within)
     for sign, centre in ((1.0, 0.25), (-1.0, 0.75)):
         inside = 1 - (4 * (within - centre)) ** 2
