@@ -53,6 +53,6 @@ def test_memory_of_a_large_sample_is_far_below_the_matrix():
 @pytest.mark.slow
 @pytest.mark.default_stack
 def test_fifty_thousand_points_fit_into_one_and_a_half_gigabytes():
-    report = run(50_000, 10, 1_000)
+    report = run(50_000, 10, 250)
     assert report["peak"] < 1500
     assert report["p_value"] > 0.001

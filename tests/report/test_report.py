@@ -631,7 +631,7 @@ def test_report_hands_compile_options_on(monkeypatch):
         original = getattr(run_checks, name)
 
         def recorded(*args, name=name, original=original, **options):
-            seen[name] = options["compile_kwargs"]
+            seen[name] = options.pop("compile_kwargs")
             return original(*args, **options)
 
         monkeypatch.setattr(run_checks, name, recorded)
