@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from benchmarks.measurements import Measurements, write_page
-from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains
+from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains, equicorrelated
 from benchmarks.moment_gains import approximations, gains
 from benchmarks.rates import ALPHA, Rate, generator, header, page
 from benchmarks.sampler_cases import NUTS_MODELS, POWER_CASES, nuts_case
@@ -141,11 +141,11 @@ def certificate_rates(
     return {name: Rate(count, replications) for name, count in counts.items()}
 
 
-def cost(dim: int, n_draws: int) -> dict[str, float]:
+def cost(dim: int, n_draws: int, correlation: float) -> dict[str, float]:
     """Return seconds of moments beyond scoring, and of ArviZ's summary of the same draws."""
-    rng = generator("cost", dim)
-    draws = dataset(chains(rng, n_draws, dim, 0.0))
-    score = TARGETS["normal"].compiled(dim)
+    rng, target = generator("cost", dim), equicorrelated(dim, correlation)
+    draws = dataset(target.draw(chains(rng, n_draws, dim, 0.0)))
+    score = target.compiled(dim)
     moments(score, draws)
     seconds = {}
     for name, call in {
@@ -324,19 +324,27 @@ def _certificates(runs: Callable[[int], int], measure: Callable[..., Future[Any]
 
 def _costs(measure: Callable[..., Future[Any]]) -> list[Any]:
     cells = {
-        (dim, n_draws): measure(cost, dim, n_draws)
-        for dim, n_draws in ((10, 1_000), (10, 10_000), (1_000, 1_000))
+        (dim, n_draws, correlation): measure(cost, dim, n_draws, correlation)
+        for dim, n_draws, correlation in (
+            (10, 1_000, 0.0),
+            (10, 10_000, 0.0),
+            (1_000, 1_000, 0.0),
+            (1_000, 1_000, 0.5),
+        )
     }
     return [
         "## Cost",
         "Of draws whose score costs next to nothing, beside ArviZ's summary of the same draws in "
-        "the same run.",
+        "the same run. Where each of many parameters is explained by its own score, the others "
+        "are not asked; where parameters are correlated, they are.",
         [
-            *header("parameters", "draws", "seconds", "of `az.summary`", "ratio"),
+            *header("parameters", "correlation", "draws", "seconds", "of `az.summary`", "ratio"),
             *(
-                f"| {dim:,} | 4 × {n_draws:,} | {found['moments']:.3f} | {found['az.summary']:.3f} "
-                f"| {found['moments'] / found['az.summary']:.2f} |"
-                for (dim, n_draws), found in ((key, cell.result()) for key, cell in cells.items())
+                f"| {dim:,} | {correlation:g} | 4 × {n_draws:,} | {found['moments']:.3f} | "
+                f"{found['az.summary']:.3f} | {found['moments'] / found['az.summary']:.2f} |"
+                for (dim, n_draws, correlation), found in (
+                    (key, cell.result()) for key, cell in cells.items()
+                )
             ),
         ],
     ]

@@ -80,6 +80,23 @@ def _funnel_log_density(x: np.ndarray) -> np.ndarray:
     return np.asarray(-0.5 * (x[:, 0] ** 2 + (x.shape[1] - 1) * x[:, 0] + squares))
 
 
+def equicorrelated(dim: int, correlation: float) -> Target:
+    """Return a normal density whose coordinates are all correlated with each other."""
+    apart = 1 - correlation
+    # What the sum of all coordinates adds to each, in a root of the covariance and in its inverse.
+    by_mean = (np.sqrt(apart + dim * correlation) - np.sqrt(apart)) / dim
+    shared = correlation / (apart + dim * correlation)
+
+    def score(x: np.ndarray) -> np.ndarray:
+        return np.asarray(-(x - shared * x.sum(axis=1, keepdims=True)) / apart)
+
+    return Target(
+        lambda u: np.sqrt(apart) * u + by_mean * u.sum(axis=-1, keepdims=True),
+        score,
+        lambda x: 0.5 * (x * score(x)).sum(axis=1),
+    )
+
+
 TARGETS = {
     "normal": Target(lambda u: u, lambda x: -x, lambda x: -0.5 * (x**2).sum(axis=1)),
     "Student-t(5)": Target(

@@ -71,8 +71,10 @@ class Series:
         count = part.n_points // units.n_chains // length
         kept = values[:, : count * length * units.n_chains]
         shape = (len(values), count, length, units.n_chains, values.shape[2])
-        means = kept.reshape(shape).mean(axis=2).swapaxes(1, 2)
-        return cls(means, sums, np.array([np.count_nonzero(own) for own in rows]))
+        by_stretch = kept.reshape(shape)
+        means = by_stretch.mean(axis=2) if length > 1 else by_stretch[:, :, 0]
+        counts = np.array([np.count_nonzero(own) for own in rows])
+        return cls(means.swapaxes(1, 2), sums, counts)
 
     @classmethod
     def joined(cls, parts: Sequence[Series]) -> Series:
