@@ -217,8 +217,8 @@ def _from_series(
         return np.where(varies, found, np.nan)
 
     def errors(values: np.ndarray) -> np.ndarray:
-        flat = values.reshape(-1, len(varies))
-        return np.asarray(flat.std(axis=0, ddof=1) * np.sqrt(times(values) / len(flat)))
+        size = values.shape[0] * values.shape[1]
+        return np.asarray(values.std(axis=(0, 1), ddof=1) * np.sqrt(times(values) / size))
 
     own, squares, explained, explained_squares = series.means[:4]
     helps = (variates.unexplained < 1).T

@@ -8,7 +8,7 @@ from scipy import fft
 #: Numbers whose Fourier transforms are taken together.
 _NUMBERS_TOGETHER = 1_000_000
 #: Series of which R-hat is computed, where there are more: those that look worst by a cheaper one.
-_CANDIDATES = 50
+_CANDIDATES = 25
 #: Draws, evenly spaced, from which the place and the spread of series are taken for it.
 _PLACING_DRAWS = 200
 #: Series with a smaller range do not vary.

@@ -71,8 +71,9 @@ class Sample:
 
     def chains_disagree(self, most_rhat: float) -> bool:
         """Whether R-hat is above a bound, and above what chance makes of so few draws."""
-        bound = max(most_rhat, rhat_by_chance(self.chains))
-        return not self.independent and self.largest_rhat > bound
+        if self.independent or not self.largest_rhat > most_rhat:
+            return False
+        return self.largest_rhat > rhat_by_chance(self.chains)
 
     @property
     def chain_numbers(self) -> np.ndarray:
