@@ -44,7 +44,7 @@ def ksd(
     kernel : str, Kernel or callable, default "imq"
         See :func:`ksd_test`.
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
-        See :func:`ksd_test`.
+        See :func:`ksd_test`. Several are averaged.
     scale : {"auto", None, "std", "cov", "stein"}, default "auto"
         See :func:`ksd_test`.
     block_size : int, optional

@@ -28,6 +28,8 @@ from pymc_ksd.stein.kernels import Kernel
 #: Replicates of the null, of several kernels at many points, where they take most of the time, and
 #: where each is scored under all draws of a posterior.
 _REPLICATES, _FEWER_REPLICATES, _SLOW_REPLICATES = 1_000, 500, 199
+#: The most that there are unless the user says, however small the level.
+_MOST_REPLICATES = 2_000
 #: Points that are many.
 _MANY_POINTS = 5_000
 
@@ -120,7 +122,8 @@ def ksd_test(
         distance from the centre.
     n_bootstrap : int, optional
         Number of replicates, by default 1,000; 500 where several kernels compare more than 5,000
-        points, and for the parametric null with `posterior` 199, or as many as `alpha` needs.
+        points, more for levels below 0.02, and for the parametric null with `posterior` 199, or as
+        many as `alpha` needs.
     alpha : float, default 0.05
         Level of the test, for `critical_value`.
     points_per_block : int, optional
@@ -145,7 +148,8 @@ def ksd_test(
 
         - ``statistic``: the estimate of the squared discrepancy; where several kernels were tested,
           the largest of their estimates in standard deviations of its replicates,
-        - ``p_value``: :math:`(1 + \#\{S^* \ge S\}) / (1 + m)`,
+        - ``p_value``: :math:`(1 + \#\{S^* \ge S\}) / (1 + m)`; where kernels and moments were
+          tested, :math:`1 - (1 - p)^2` with the smaller of both p-values,
         - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
         - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
         - ``ess_ksd``: mean of :math:`u(x_i, x_i)` over the V-statistic, the number of independent
@@ -260,7 +264,7 @@ def ksd_test(
     )
     if mismatch:
         prepared = replace(prepared, sample=replace(prepared.sample, mismatch=mismatch))
-    other = largest_moment(prepared, data, alpha) if how.beside else None
+    other = largest_moment(prepared, data, alpha, effort) if how.beside else None
     n_replicates = n_replicates or default_replicates(prepared, alpha)
     plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort, other)
     result, _ = run_prepared(prepared, plan)
@@ -269,9 +273,12 @@ def ksd_test(
 
 def default_replicates(prepared: Prepared, alpha: float) -> int:
     """Return how many replicates a test has unless the user says."""
-    if not prepared.panel.others or prepared.points.n_points <= _MANY_POINTS:
+    if not prepared.panel.others:
         return _REPLICATES
-    return max(_FEWER_REPLICATES, min(_REPLICATES, fewest_replicates(alpha)))
+    many = prepared.points.n_points > _MANY_POINTS
+    # Of draws half of the level is that of moments, and if they are doubtful a tenth of it rejects.
+    needed = fewest_replicates(alpha / 20 if prepared.sample.are_draws else alpha)
+    return max(_FEWER_REPLICATES if many else _REPLICATES, min(_MOST_REPLICATES, needed))
 
 
 def _statistic(

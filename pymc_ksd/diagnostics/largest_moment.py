@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.moments import ORDERS, ReadDraws, moments_of, shown_quantities
 from pymc_ksd.diagnostics.prepare import Prepared
-from pymc_ksd.diagnostics.results import parameter_table, status_of
+from pymc_ksd.diagnostics.results import parameter_table
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.samples.containers import as_only_variable, draws_group
 from pymc_ksd.stats.panel import OtherTest
@@ -20,6 +20,7 @@ def moments_of_prepared(
     prepared: Prepared,
     data: Any,
     alpha: float,
+    effort: Effort,
     margin: float | None = None,
     var_names: Sequence[str] | None = None,
 ) -> xr.Dataset:
@@ -29,26 +30,29 @@ def moments_of_prepared(
     assert posterior is not None  # the draws were read from it
     draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
     quantities = shown_quantities(draws, var_names)
-    return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, Effort())
+    return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, effort)
 
 
-def largest_moment(prepared: Prepared, data: Any, alpha: float) -> OtherTest | None:
+def largest_moment(prepared: Prepared, data: Any, alpha: float, effort: Effort) -> OtherTest | None:
     """Return the test of the mean or standard deviation that is least likely by chance.
 
     Its p-value is adjusted for all of them. There is none where draws have no score or are not
-    held, or where the standard errors cannot be trusted.
+    held, or where there is a doubt about the draws or the standard errors, whatever these say.
     """
     target = prepared.target
     held = prepared.sample.are_draws and bool(prepared.values)
     if not held or target.operator != "langevin" or target.circular:
         return None
     try:
-        moments = moments_of_prepared(prepared, data, alpha)
+        moments = moments_of_prepared(prepared, data, alpha, effort)
     except ValueError:
         return None  # none of the variables is shown on a scale that has moments
-    if status_of(moments) == "cannot tell":
+    if moments.attrs["doubt"]:
         return None
-    labels, z = parameter_table(moments, ["z_mean", "z_sd"])
-    row, column = np.unravel_index(np.nanargmax(np.abs(z)), z.shape)
+    labels, found = parameter_table(moments, ["z_mean", "z_sd", "p_mean", "p_sd"])
+    z, p_values = np.abs(found[:, :2]), found[:, 2:]
+    # Of several that are too small for a number, the one that is most standard errors off.
+    worst = np.where(p_values == np.nanmin(p_values), z, -1.0)
+    row, column = np.unravel_index(np.argmax(worst), worst.shape)
     name = f"{('mean', 'sd')[column]} of {labels[row]}"
-    return OtherTest(name, float(np.abs(z[row, column])), float(moments["p_value"]))
+    return OtherTest(name, float(z[row, column]), float(moments["p_value"]))

@@ -161,12 +161,15 @@ class DrawsResults:
         The results.
     prepared : Prepared
         The draws, for what else is made of them.
+    effort : Effort
+        Whose workers do the work.
     """
 
     test: xr.Dataset
     measures: xr.Dataset
     evolution: xr.Dataset
     prepared: Prepared
+    effort: Effort
 
     def moments(
         self,
@@ -176,7 +179,7 @@ class DrawsResults:
         var_names: Sequence[str] | None = None,
     ) -> xr.Dataset:
         """Return what :func:`ksd_moments` returns of the same draws, which are not scored again."""
-        return moments_of_prepared(self.prepared, data, alpha, margin, var_names)
+        return moments_of_prepared(self.prepared, data, alpha, self.effort, margin, var_names)
 
 
 def diagnose_draws(
@@ -196,9 +199,9 @@ def diagnose_draws(
     effort = Effort(progressbar=progressbar, client=client)
     null = get_null(null_of_draws(data), VStatistic())
     n_replicates = max(default_replicates(prepared, alpha), fewest_replicates(alpha))
-    other = largest_moment(prepared, data, alpha)
+    other = largest_moment(prepared, data, alpha, effort)
     plan = Plan(prepared.panel, VStatistic(), null, n_replicates, alpha, effort, other)
     test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)
     assert sums is not None  # all pairs were evaluated
     measured = Measured(prepared, sums)
-    return DrawsResults(test, measured.distance(), measured.evolution(), prepared)
+    return DrawsResults(test, measured.distance(), measured.evolution(), prepared, effort)

@@ -107,9 +107,9 @@ def ksd_moments(
         and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``: how many
         times as many draws it would take for plain means to be as precise as the corrected ones
         (the median over everything that is shown). The attributes hold ``status``, with ``reason``
-        if it is "cannot tell", ``not_shown``, free variables that the draws do not contain, one per
-        line, ``mismatch``, why draws and model do not belong together if they do not, and the
-        settings.
+        if it is "cannot tell", ``doubt``, why errors might be larger than they look, ``not_shown``,
+        free variables that the draws do not contain, one per line, ``mismatch``, why draws and
+        model do not belong together if they do not, and the settings.
 
     Notes
     -----
@@ -300,7 +300,7 @@ def moments_of(
     if margin is not None:
         settings["margin"] = margin
         status, reason = certificate(corrected, status, doubt, alpha, margin, n)
-    settings |= {"status": status, "reason": reason, "mismatch": sample.mismatch}
+    settings |= {"status": status, "reason": reason, "doubt": doubt, "mismatch": sample.mismatch}
     if quantities.not_stored:
         settings["not_shown"] = "\n".join(quantities.not_stored)
     result.attrs = attributes({"result": "ksd_moments", **settings})

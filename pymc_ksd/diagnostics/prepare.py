@@ -170,6 +170,8 @@ class Prepared:
         The Stein kernels.
     how : Comparing
         How points are compared.
+    asked : Comparing
+        The same before a scale was chosen that suits the sample.
     seed : int or str
         The seed that was used.
     rng : numpy.random.Generator
@@ -185,6 +187,7 @@ class Prepared:
     points: Points | ScaledStream
     panel: Panel
     how: Comparing
+    asked: Comparing
     seed: int | str
     rng: np.random.Generator
     bandwidth_rng: np.random.Generator
@@ -212,7 +215,7 @@ class Prepared:
         Where rows do not matter, several samples are drawn and scored at a time, at most `count`.
         """
         n, target = self.points.n_points, self.target
-        operator, how = OPERATORS[target.operator], self.how
+        operator = OPERATORS[target.operator]
         together = 1
         if target.pointwise:
             together = min(count, max(1, _SIMULATED_NUMBERS // (n * target.dim)))
@@ -228,8 +231,10 @@ class Prepared:
                 ),
             )
             for start in range(0, len(points), n):
-                rows = slice(start, start + n)
-                scaled, tilted = how.points(operator, points[rows], [v[rows] for v in values])
+                own = points[start : start + n]
+                own_values = [v[start : start + n] for v in values]
+                how = self.asked.scaled_for(operator, Sample(own), own_values)
+                scaled, tilted = how.points(operator, own, own_values)
                 yield (
                     scaled,
                     how.panel(operator, scaled.positions, self.bandwidth_rng, tilted=tilted),
@@ -277,6 +282,7 @@ def prepare(
                 "`data` is required: only a model without free variables has data of its own to "
                 "test."
             )
+    asked = how
     seed, rng = seeded_generator(random_seed)
     bandwidth_rng, rest = rng.spawn(2)
     operator = OPERATORS[target.operator]
@@ -297,7 +303,7 @@ def prepare(
         positions = points.positions
     panel = how.panel(operator, positions, bandwidth_rng, tilted=tilted)
     check_slope(panel, positions)
-    return Prepared(target, sample, points, panel, how, seed, rest, bandwidth_rng, values)
+    return Prepared(target, sample, points, panel, how, asked, seed, rest, bandwidth_rng, values)
 
 
 def _read(target: Target, data: Any) -> Sample:

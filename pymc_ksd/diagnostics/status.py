@@ -122,7 +122,7 @@ def _too_few_replicates(plan: Plan, outcome: Outcome) -> str:
         return ""
     return (
         f"With {plan.n_replicates} replicates nothing can be rejected at level {plan.alpha:g}: at "
-        f"least {fewest_replicates(plan.alpha)} are needed."
+        f"least {fewest_replicates(plan.level)} are needed."
     )
 
 

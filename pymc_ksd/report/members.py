@@ -14,6 +14,9 @@ _WIDE = (
     "it is wide, so that the error is of large scale: in the location or the spread of the whole, "
     "more than in fine structure."
 )
+_WIDE_NOT_MOMENTS = (
+    "it is wide, so that the error is of large scale, though in no mean or standard deviation."
+)
 _BULK = (
     "Only kernels with a tilt reject: the error is in the bulk of the draws, and without a tilt a "
     "few draws with huge scores hide it."
@@ -59,12 +62,16 @@ def which_member_speaks(result: xr.Dataset) -> tuple[str, ...]:
 
 def _size_of_error(result: xr.Dataset, loudest: str) -> str:
     """Say whether the loudest kernel is one of the narrow or of the wide ones."""
-    widths = result["member_bandwidth"]
-    known = np.sort(np.unique(widths.values[np.isfinite(widths.values)]))
-    if len(known) < 2:
+    widths = result["member_bandwidth"].values
+    if len(np.unique(widths[np.isfinite(widths)])) < 2:
         return ""
-    # The wider half, in which the middle of an odd number is.
-    return _WIDE if float(widths.sel(member=loudest)) >= known[len(known) // 2] else _NARROW
+    # The first is the reference.
+    if float(result["member_bandwidth"].sel(member=loudest)) < widths[0]:
+        return _NARROW
+    names = map(str, result["member"].values)
+    moments = [result["member_p_value"].sel(member=name) for name in names if not is_kernel(name)]
+    quiet = moments and float(moments[0]) > float(result.attrs["alpha"])
+    return _WIDE_NOT_MOMENTS if quiet else _WIDE
 
 
 def _bulk_or_outliers(result: xr.Dataset) -> tuple[str, ...]:

@@ -136,9 +136,14 @@ def drawn_independently(data: Any) -> bool:
 
 
 def chains_interact(data: Any) -> bool:
-    """Whether a container says that its chains move by where others are, as ensembles do."""
+    """Whether a container says that its chains move by where others are, as ensembles do.
+
+    PyMC's differential evolution with a memory of its own leaves the same trace, though its chains
+    are independent.
+    """
     if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
         return False
+    data = _tree(data)
     posterior, statistics = _group(data, "posterior"), _group(data, "sample_stats")
     if posterior is not None and posterior.attrs.get("inference_library") in _ENSEMBLES:
         return True

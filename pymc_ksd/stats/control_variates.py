@@ -285,8 +285,8 @@ def _directions(add_up: AddUp, dim: int, n_folds: int, n_effective: float) -> np
     if not enough or dim > _MANY_COORDINATES:
         alone = add_up(diagonal)
         matrix = alone.coefficients(_LEAST_RIDGE)
-        left = np.median(alone.residual_variance(matrix) / alone.variance())
-        if not enough or left < _LITTLE_LEFT:
+        left_alone = alone.residual_variance(matrix) / alone.variance()
+        if not enough or np.median(left_alone) < _LITTLE_LEFT:
             return matrix.reshape(n_folds, dim)
 
     def products(stretch: Stretch, quantities: np.ndarray) -> FoldSums:

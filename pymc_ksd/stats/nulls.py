@@ -15,12 +15,15 @@ from numpy.random import Generator
 
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.options import positive_number
+from pymc_ksd.stats.panel import spread_of
 from pymc_ksd.stats.statistics import Estimate, Statistic
 
 #: Correlation time of wild multipliers in autocorrelation times of the draws.
 _CORRELATION_TIMES = 8.0
 #: The longest correlation time of wild multipliers, in lengths of a chain.
 _LONGEST = 0.4
+#: Rounding errors of replicates in single precision, in their standard deviations.
+_ROUNDING = 1e-5
 #: Random numbers drawn at a time: they stay in the processor's cache.
 _BATCH = 100_000
 
@@ -40,7 +43,16 @@ def _check_finite(statistic: float, replicates: np.ndarray) -> None:
 def monte_carlo_p_value(statistic: float, replicates: np.ndarray) -> float:
     """Return ``(1 + #{S* ≥ S}) / (1 + m)``."""
     _check_finite(statistic, replicates)
-    return float((1 + np.count_nonzero(replicates >= statistic)) / (1 + len(replicates)))
+    reached = replicates >= statistic - _rounding(replicates)
+    return float((1 + np.count_nonzero(reached)) / (1 + len(replicates)))
+
+
+def _rounding(replicates: np.ndarray) -> float:
+    """Return by how much a replicate may differ from a statistic that it is equal to.
+
+    With random signs that are all the same, as few points often have them, it is.
+    """
+    return _ROUNDING * float(spread_of(replicates)) if np.ptp(replicates) > 0 else 0.0
 
 
 def critical_value(replicates: np.ndarray, alpha: float) -> float:
@@ -52,7 +64,7 @@ def critical_value(replicates: np.ndarray, alpha: float) -> float:
     allowed = int(np.floor(alpha * (m + 1) + 1e-9)) - 1
     if allowed < 0:
         return float(np.inf)
-    return float(np.sort(replicates)[m - 1 - allowed])
+    return float(np.sort(replicates)[m - 1 - allowed]) + _rounding(replicates)
 
 
 def fewest_replicates(alpha: float) -> int:

@@ -41,8 +41,15 @@ class Panel:
     @classmethod
     def side_by_side(cls, stein: SteinKernel, bandwidths: Iterable[float]) -> Panel:
         """Return a kernel with each of several bandwidths, the first of which is the reference."""
-        name = kernel_name(stein.kernel)
-        first, *others = (Member(f"{name}, {w:g}", stein, float(w)) for w in bandwidths)
+        name, widths = kernel_name(stein.kernel), list(dict.fromkeys(map(float, bandwidths)))
+        names = [f"{width:g}" for width in widths]
+        if len(set(names)) < len(names):
+            names = [repr(width) for width in widths]
+        members = (
+            Member(f"{name}, {label}", stein, width)
+            for label, width in zip(names, widths, strict=True)
+        )
+        first, *others = members
         return cls((first,), tuple(others))
 
     @property
@@ -155,22 +162,23 @@ class OtherTest:
 
         Where no replicate is as large, their tail is continued as an exponential one.
         """
-        if self.p_value * (1 + len(replicates)) >= 1:
-            return float(np.quantile(replicates, 1 - self.p_value))
-        beyond = np.log(max(self.p_value, np.finfo(float).tiny) * (1 + len(replicates)))
-        tail = np.sort(replicates)[-max(2, len(replicates) // 10) :]
+        m, ordered = len(replicates), np.sort(replicates)
+        count = self.p_value * (1 + m)
+        if count >= 1:
+            return float(np.interp(m - count, np.arange(m), ordered))
+        beyond = np.log(max(self.p_value, np.finfo(float).tiny) * (1 + m))
+        tail = ordered[-max(2, m // 10) :]
         return float(tail[-1] - beyond * (tail.mean() - tail[0]))
 
 
-def joined_with(
-    other: OtherTest, value: float, replicates: np.ndarray, rng: np.random.Generator
-) -> tuple[float, np.ndarray]:
-    """Return the larger excess of a panel and another test, and the same for every replicate.
+def joined_p_value(*p_values: float) -> float:
+    """Return the p-value of the smallest of several, by tests that know nothing of each other.
 
-    Replicates are taken as those of two tests that know nothing of each other: if both tend to
-    reject the same samples, the joined test is the more careful.
+    If they tend to reject the same samples, the joined test is the more careful.
     """
-    return (
-        max(value, other.excess(replicates)),
-        np.maximum(replicates, rng.permutation(replicates)),
-    )
+    return float(-np.expm1(len(p_values) * np.log1p(-min(p_values)))) if min(p_values) < 1 else 1.0
+
+
+def level_of_each(alpha: float, count: int) -> float:
+    """Return what the smallest of several p-values must not exceed for a joined one of alpha."""
+    return float(-np.expm1(np.log1p(-alpha) / count))

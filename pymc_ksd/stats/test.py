@@ -15,7 +15,8 @@ from pymc_ksd.stats.panel import (
     OtherTest,
     Panel,
     joined_excess,
-    joined_with,
+    joined_p_value,
+    level_of_each,
 )
 from pymc_ksd.stats.statistics import Estimate, Request, Statistic
 
@@ -49,6 +50,11 @@ class Plan:
     alpha: float
     effort: Effort
     other: OtherTest | None = None
+
+    @property
+    def level(self) -> float:
+        """What the p-value of the panel must not exceed to reject."""
+        return self.alpha if self.other is None else level_of_each(self.alpha, 2)
 
 
 @dataclass(frozen=True)
@@ -143,23 +149,26 @@ def run_test(
         return statistic.estimate(Request(panel, sample, quiet)).values
 
     replicates = null.distribution(estimate, again, plan.n_replicates, plan.effort.progressbar)
-    estimate = _with_replicates(estimate, replicates.reshape(len(replicates), -1), null)
-    value, distribution = estimate.value, replicates.reshape(len(replicates), -1)[:, 0]
+    replicates = np.reshape(replicates, (len(replicates), -1))
+    if replicates.shape[1] != len(estimate.values):
+        raise ValueError(
+            f"`null` {null!r} must return replicates of all {len(estimate.values)} kernels that "
+            f"are tested, one column each, got {replicates.shape[1]}. Name a `kernel` to test one."
+        )
+    estimate = _with_replicates(estimate, replicates, null)
+    value, distribution = estimate.value, replicates[:, 0]
     members: tuple[MemberResult, ...] = ()
     if len(estimate.members) > 1:
         value, distribution = joined_excess(estimate.members)
         members = _by_themselves(estimate.members, plan.other, distribution)
-        if plan.other is not None:
-            value, distribution = joined_with(plan.other, value, distribution, rng)
     tested = replace(estimate, value=value)
-    return Outcome(
-        estimate,
-        value,
-        null.p_value(tested, distribution),
-        null.critical_value(tested, distribution, plan.alpha),
-        distribution,
-        members,
-    )
+    p_value = null.p_value(tested, distribution)
+    critical_value = null.critical_value(tested, distribution, plan.level)
+    if plan.other is not None:
+        p_value = joined_p_value(p_value, plan.other.p_value)
+        value = max(value, plan.other.excess(distribution))
+        distribution = np.maximum(distribution, rng.permutation(distribution))
+    return Outcome(estimate, value, p_value, critical_value, distribution, members)
 
 
 def _by_themselves(

@@ -5,9 +5,10 @@ import pymc as pm
 import pytest
 import xarray as xr
 from scipy import stats
+from scipy.signal import lfilter
 
-from pymc_ksd import Score, explain, ksd_test
-from pymc_ksd.stats.panel import MemberEstimate, OtherTest, joined_excess, joined_with
+from pymc_ksd import Null, Score, explain, ksd_moments, ksd_test
+from pymc_ksd.stats.panel import MemberEstimate, OtherTest, joined_excess, joined_p_value
 from pymc_ksd.stein.points import Scaling
 
 
@@ -165,13 +166,82 @@ def test_excess_of_another_test_is_exceeded_as_rarely(rng, p_value):
 
 
 def test_two_joined_tests_keep_the_level():
-    rng, rejections, trials = np.random.default_rng(1), 0, 4_000
-    for _ in range(trials):
-        replicates, value = rng.gamma(2, size=99), rng.gamma(2)
-        other = OtherTest("z", 0.0, float(rng.uniform()))
-        joined, null = joined_with(other, value, replicates, rng)
-        rejections += (1 + np.count_nonzero(null >= joined)) / 100 <= 0.05
-    assert 0.037 < rejections / trials < 0.063
+    first, second = np.random.default_rng(1).uniform(size=(2, 20_000))
+    joined = np.array([joined_p_value(a, b) for a, b in zip(first, second, strict=True)])
+    for level in (0.001, 0.01, 0.05, 0.5):
+        error = np.sqrt(level * (1 - level) / len(joined))
+        assert abs(np.mean(joined <= level) - level) < 4 * error
+    assert joined_p_value(1.0, 1.0) == 1
+    assert joined_p_value(1e-200, 0.5) == pytest.approx(2e-200)
+
+
+def test_joined_test_rejects_where_it_exceeds_the_critical_value(rng):
+    """Whether a kernel or a moment decides."""
+    for by in (0.0, 0.05, 0.07, 0.1):
+        for alpha in (0.01, 0.05, 0.3):
+            values = rng.normal(by, 1, size=(4, 100, 2))
+            result = ksd_test(normal_score(2), draws(values), alpha=alpha, n_bootstrap=399)
+            assert (result["p_value"] <= alpha) == (result["statistic"] > result["critical_value"])
+
+
+def test_p_value_does_not_depend_on_the_level(rng):
+    """Chains that disagree a little are doubtful, whatever their moments say."""
+    values = rng.normal(size=(4, 200, 2)) + 0.3 * np.array([-1, -1, 1, 1])[:, None, None]
+    found = [
+        ksd_test(normal_score(2), draws(values), alpha=alpha, n_bootstrap=399, random_seed=0)
+        for alpha in (0.001, 0.5)
+    ]
+    assert found[0]["p_value"] == found[1]["p_value"]
+
+
+def test_moment_that_is_named_is_that_of_the_p_value():
+    """The largest z-score is that of a slow chain, whose p-value is not the smallest."""
+    rng = np.random.default_rng(3)
+    slow = lfilter([1.0], [1.0, -0.9], rng.normal(size=400)) * np.sqrt(1 - 0.9**2) + 0.5
+    fast = rng.normal(size=400) + 0.13
+    values = np.stack([slow, fast, *rng.normal(size=(2, 400))], axis=1)[None]
+    moments = ksd_moments(normal_score(4), draws(values))
+    result = ksd_test(normal_score(4), draws(values), n_bootstrap=99)
+    name = str(result["member"].values[-1])
+    if not moments.attrs["doubt"]:
+        kind, element = name.split(" of x")
+        index = int(element.strip("[]"))
+        own = moments["x"].isel(axis=index).sel(diagnostic=[f"p_{kind}", f"z_{kind}"]).values
+        np.testing.assert_allclose(own[0], moments["p_value"])
+        np.testing.assert_allclose(abs(own[1]), result["member_statistic"][-1])
+
+
+def test_equal_signs_of_few_points_are_ties():
+    """Of two points half of all signs are equal, which gives the statistic itself."""
+    score = normal_score(1)
+    p_values = [
+        float(ksd_test(score, np.random.default_rng(seed).normal(size=2))["p_value"])
+        for seed in range(20)
+    ]
+    assert min(p_values) > 0.3
+
+
+def test_equal_bandwidths_are_one_member(rng):
+    data, score = rng.normal(size=(40, 2)), normal_score(2)
+    result = ksd_test(score, data, bandwidth=[1.0, 1.0, 2.0])
+    assert result["member"].values.tolist() == ["rbf, 1", "rbf, 2"]
+    close = ksd_test(score, data, bandwidth=[1.0, 1.0 + 1e-9])
+    assert len(set(close["member"].values)) == 2
+    assert str(explain(close))
+
+
+def test_null_that_knows_one_kernel_only_is_refused(rng):
+    class Once(Null):
+        name = "once"
+        simulates = True
+
+        def distribution(self, estimate, again, n_replicates, progressbar):
+            return np.array([again()[0] for _ in range(n_replicates)])
+
+    data, options = rng.normal(size=(40, 2)), {"null": Once(), "n_bootstrap": 19}
+    with pytest.raises(ValueError, match="replicates of all 5 kernels that are tested"):
+        ksd_test(normal_score(2), data, **options)
+    assert ksd_test(normal_score(2), data, kernel="rbf", **options)["p_value"] > 0
 
 
 def stiff(rng, n):

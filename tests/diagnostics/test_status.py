@@ -295,4 +295,4 @@ def test_scores_that_overflow_are_refused_and_large_ones_are_not(rng):
     assert large.attrs["status"] == "cannot tell"
     less = ksd_test(score_with(1e50), draws(values), random_seed=0)
     np.testing.assert_allclose(large["member_excess"], less["member_excess"])
-    assert large["p_value"] == less["p_value"]
+    np.testing.assert_allclose(large["p_value"], less["p_value"], rtol=1e-9)

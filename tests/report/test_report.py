@@ -236,7 +236,7 @@ def test_wrong_draws_come_before_a_wrong_model():
     assert report.rejected
     assert report.verdict.headline == (
         "Do not use these draws yet: they do not come from the posterior, says the test "
-        "(p = 0.001); the model does not explain y, as far as these draws can tell."
+        "(p < 1e-10); the model does not explain y, as far as these draws can tell."
     )
 
 
