@@ -24,6 +24,8 @@ _CORRELATION_TIMES = 8.0
 _LONGEST = 0.4
 #: Rounding errors of replicates in single precision, in their standard deviations.
 _ROUNDING = 1e-5
+#: And of numbers in double precision, where replicates hardly vary.
+_DOUBLE_ROUNDING = 1e-12
 #: Random numbers drawn at a time: they stay in the processor's cache.
 _BATCH = 100_000
 
@@ -52,7 +54,9 @@ def _rounding(replicates: np.ndarray) -> float:
 
     With random signs that are all the same, as few points often have them, it is.
     """
-    return _ROUNDING * float(spread_of(replicates)) if np.ptp(replicates) > 0 else 0.0
+    size = float(np.abs(replicates).max())
+    spread = float(spread_of(replicates)) if np.ptp(replicates) > 0 else 0.0
+    return max(_ROUNDING * spread, _DOUBLE_ROUNDING * size)
 
 
 def critical_value(replicates: np.ndarray, alpha: float) -> float:
