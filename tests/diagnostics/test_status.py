@@ -120,7 +120,7 @@ def test_draws_in_an_order_do_not_pass_as_a_slow_chain(rng):
 
 
 def test_slow_chains_cannot_tell_and_long_ones_can(rng):
-    noise = rng.normal(size=(4, 4_200)) * np.sqrt(1 - 0.95**2)
+    noise = rng.normal(size=(4, 1_800)) * np.sqrt(1 - 0.95**2)
     chain = lfilter([1.0], [1.0, -0.95], noise, axis=1)[:, 200:]
     long = ksd_test(with_density(1), draws(chain), random_seed=0, n_bootstrap=199)
     assert long.attrs["status"] in ("passed", "rejected")
