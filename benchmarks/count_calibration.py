@@ -47,9 +47,9 @@ def report(replications: int) -> str:
             "How often does `ksd_test` reject a model of counts that is true, and how often one "
             f"that is wrong? For every line, {replications} data sets were drawn with NumPy and "
             'SciPy and tested at the nominal level 5 % with `kernel="rbf"` (the U-statistic of the '
-            "birth–death operator, multinomial bootstrap); the default joins several kernels. Numbers "
-            "are the share of p-values of at most 0.05 in per cent, ± one Monte Carlo standard "
-            "error. Seeds are fixed, by one rule for all lines.",
+            "birth–death operator, multinomial bootstrap); the default joins several kernels. "
+            "Numbers are the share of p-values of at most 0.05 in per cent, ± one Monte Carlo "
+            "standard error. Seeds are fixed, by one rule for all lines.",
             f"```\npython -m benchmarks.count_calibration --replications {replications}\n```",
             "## Level",
             "n = 200.",
