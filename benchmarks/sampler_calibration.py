@@ -144,8 +144,8 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
             "# Level and power on draws of samplers",
             "How often does `ksd_test(model, idata)` reject draws that do come from the target, "
             "and how often draws that do not? Everything is at its default: draws whitened where "
-            "they are enough, kernels of several sizes with and without a tilt, moments, V-statistic, "
-            '`null="wild"` with the correlation time *estimated from the '
+            "they are enough, kernels of several sizes with and without a tilt, moments, "
+            'V-statistic, `null="wild"` with the correlation time *estimated from the '
             f"draws*; only the replicates are {N_BOOTSTRAP}, for speed. Numbers are the share of "
             "p-values of at most 0.05 in per cent, ± one Monte Carlo standard error. Seeds are "
             "fixed, by one rule for all cells.",
