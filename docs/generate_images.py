@@ -30,6 +30,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         normal, _ = demonstrate(folder)
     save(pymc_ksd.plot_ksd_test(normal, backend="matplotlib"), images / "ksd_test.png")
+    save(pymc_ksd.plot_ksd_members(normal, backend="matplotlib"), images / "ksd_members.png")
 
     non_centred, centred = eight_schools(centred=False), eight_schools(centred=True)
     exact, approximate = nuts(non_centred), advi(centred)
@@ -37,6 +38,9 @@ def main() -> None:
         evolution = pymc_ksd.ksd_evolution(model, draws)
         picture = pymc_ksd.plot_ksd_evolution(evolution, backend="matplotlib")
         save(picture, images / f"ksd_evolution_{name}.png")
+    test = pymc_ksd.ksd_test(centred, approximate, random_seed=1)
+    picture = pymc_ksd.plot_ksd_members(test, backend="matplotlib")
+    save(picture, images / "ksd_members_advi.png")
     measures = pymc_ksd.ksd(centred, approximate)
     picture = pymc_ksd.plot_ksd_contributions(measures, backend="matplotlib")
     save(picture, images / "ksd_contributions.png")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import conclusion
+from pymc_ksd.diagnostics.results import conclusion, in_words
 from pymc_ksd.plots.picture import DASHED, NEUTRAL, PALE, Backend, Picture, accent, as_dataset
 
 if TYPE_CHECKING:
@@ -95,5 +95,5 @@ def _name_rows(picture: Picture, result: xr.Dataset, heights: np.ndarray) -> Non
     functions.ylim((-0.6, len(heights) - 0.4), picture.axes)
     if (chosen := picture.options["labels"]) is not None:
         rows = zip(result["member"].values, result["member_p_value"].values, strict=True)
-        texts = [picture.plain(f"{name} (p = {p_value:.2g})") for name, p_value in rows]
+        texts = [picture.plain(f"{name} ({in_words(p_value)})") for name, p_value in rows]
         functions.yticks(list(heights), texts, picture.axes, **chosen)
