@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ def moments_of_prepared(
     assert posterior is not None  # the draws were read from it
     draws = ReadDraws(prepared.target, sample, posterior, sample.n_draws, prepared.values)
     quantities = shown_quantities(draws, var_names)
-    return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, effort)
+    here = replace(effort, client=False)  # they are held, and cost little beside all pairs
+    return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, here)
 
 
 def largest_moment(prepared: Prepared, data: Any, alpha: float, effort: Effort) -> OtherTest | None:
