@@ -3,7 +3,9 @@
 Each figure is one process: ``python -m benchmarks.first_answer MODEL ksd DRAWS`` (or ``pymc``, for
 what PyMC itself takes to compile the model's log-density and gradient) prints its seconds, and
 ``python -m benchmarks.first_answer MODEL draws DRAWS`` makes the file of draws before;
-``python -m benchmarks.first_answer notebook`` times the first notebook.
+``python -m benchmarks.first_answer notebook`` times the first notebook;
+``python -m benchmarks.first_answer stored`` prints a table of first answers from gradients that
+nutpie has stored, one process each.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MODELS", "Waiting", "measure", "measure_notebook"]
+__all__ = ["MODELS", "Waiting", "measure", "measure_notebook", "measure_stored"]
 
 Waiting = dict[str, float]
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "first_steps.ipynb"
@@ -167,6 +169,101 @@ def run(name: str, what: str, path: str) -> Waiting:
     return times
 
 
+def save_stored_draws(name: str, path: str) -> None:
+    """Write 4 × 1,000 draws of nutpie with the gradients it has stored."""
+    import nutpie
+    import xarray as xr
+    from arviz_base import convert_to_datatree
+
+    model, _ = MODELS[name]()
+    options = {"store_gradient": True, "store_unconstrained": True, "progress_bar": False}
+    compiled = nutpie.compile_pymc_model(model)
+    draws = nutpie.sample(compiled, draws=1_000, tune=500, chains=4, seed=1, **options)
+    tree = draws if isinstance(draws, xr.DataTree) else convert_to_datatree(draws)
+    groups = {
+        group: tree[group].to_dataset()
+        for group in ("posterior", "unconstrained_posterior")
+        if group in tree.children
+    }
+    wanted = ["logp", "gradient", "unconstrained_draw"]
+    groups["sample_stats"] = tree["sample_stats"].to_dataset()[wanted]
+    xr.DataTree.from_dict(groups).to_netcdf(path, engine="h5netcdf")
+
+
+def run_stored(name: str, what: str, path: str) -> Waiting:
+    """Time this process, whose draws have gradients; nothing but the answer is timed."""
+    import arviz  # noqa: F401
+    import nutpie  # noqa: F401  (as sampling does)
+    import xarray as xr
+
+    import pymc_ksd
+
+    name_of_function, _, step = what.partition("/")
+    function = getattr(pymc_ksd, name_of_function)
+    if name == "kernels":  # of another density, so that their machine code is there
+        import numpy as np
+
+        normal = {"function": lambda x: -x, "log_density": lambda x: -(x**2).sum(axis=1) / 2}
+        score = pymc_ksd.Score.from_callable(dim=10, **normal)
+        values = np.random.default_rng(0).normal(size=(4, 1_000, 10))
+        function(score, xr.Dataset({"x": (("chain", "draw", "k"), values)}), progressbar=False)
+        return {}
+    model, _ = MODELS[name]()
+    data = xr.open_datatree(path, engine="h5netcdf").load()
+    data = data.isel(draw=slice(None, None, int(step or 1)))
+    times = {}
+    for label in ("answer", "second answer"):
+        start, busy = time.perf_counter(), time.process_time()
+        result = function(model, data, progressbar=False)
+        times[label] = time.perf_counter() - start
+        times[f"{label}, processor"] = time.process_time() - busy
+    if result.attrs["scores"] != "stored":
+        raise RuntimeError("The stored gradients were not used.")
+    return times
+
+
+def measure_stored(name: str, what: str) -> dict[str, Waiting]:
+    """Return the times of an answer from stored gradients, ``"ksd_test/4"`` of every fourth draw.
+
+    *cold*: with nothing compiled; *kernels*: with the machine code of kernels, the same for all
+    models, and nothing of this one.
+    """
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        draws = str(Path(folder) / "draws.nc")
+        _process(Path(folder) / "of draws", "stored", name, "draws", draws)
+        for state in ("cold", "kernels"):
+            compiled = Path(folder) / state
+            if state == "kernels":
+                _process(compiled, "stored", "kernels", what, draws)
+            printed = _process(compiled, "stored", name, what, draws)
+            found[state] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def stored_table() -> str:
+    """Measure the first answers from stored gradients, and write them down as a table."""
+    lines = [
+        "| model | function | nothing compiled | kernels compiled before | next |",
+        "|---|---|---|---|---|",
+    ]
+    for name in ("eight schools", "LKJ covariance"):
+        for what in ("ksd_moments", "ksd_test/4", "ksd_test"):  # of 1,000 draws, the second
+            times = measure_stored(name, what)
+            shown = [
+                f"{one[label]:.2f} s ({one[f'{label}, processor']:.2f} s)"
+                for one, label in (
+                    (times["cold"], "answer"),
+                    (times["kernels"], "answer"),
+                    (times["kernels"], "second answer"),
+                )
+            ]
+            function, _, step = what.partition("/")
+            draws = f"4 × {1_000 // int(step or 1):,}"
+            lines.append(f"| {name} | `{function}`, {draws} draws | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
 def run_notebook() -> Waiting:
     """Time the code of the first notebook, cell by cell, in this process."""
     import matplotlib as mpl
@@ -225,6 +322,14 @@ def _process(compiled: Path, *arguments: str) -> str:
 if __name__ == "__main__":
     if sys.argv[1] == "notebook":
         print(json.dumps(run_notebook()))
+    elif sys.argv[1:] == ["stored"]:
+        print(stored_table())
+    elif sys.argv[1] == "stored":
+        _, _, model_name, function_name, file = sys.argv
+        if function_name == "draws":
+            save_stored_draws(model_name, file)
+        else:
+            print(json.dumps(run_stored(model_name, function_name, file)))
     elif sys.argv[2] == "draws":
         save_draws(sys.argv[1], sys.argv[3])
     else:

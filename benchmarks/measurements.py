@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import platform
 import re
 import time
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Measurements", "versions", "write_page"]
+__all__ = ["Measurements", "measured", "versions", "write_page", "write_scaled_page"]
 
 
 def versions() -> dict[str, str]:
@@ -127,6 +128,56 @@ class Measurements:
                 f"The results kept in {path.parent} were made with other methods or versions, see "
                 f"{path}: give another folder, or remove this one to begin anew."
             )
+
+
+def measured(
+    report: Callable[[float, Callable[..., Future[Any]]], str],
+    name: str,
+    scale: float,
+    workers: int,
+    kept: Path | None,
+) -> str:
+    """Return a page whose report measures by calls of functions, each known by its arguments.
+
+    Parameters
+    ----------
+    report : callable
+        ``report(scale, measure)`` returns the page, where ``measure(function, *arguments)`` returns
+        a future.
+    name : str
+        What is measured.
+    scale : float
+        Multiplies the number of runs.
+    workers : int
+        Processes side by side.
+    kept : Path, optional
+        Where results are kept.
+    """
+    with Measurements(kept, name=name, workers=workers) as measurements:
+
+        def measure(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            return measurements(f"{function.__name__}{arguments}", function, *arguments)
+
+        return report(scale, measure)
+
+
+def write_scaled_page(
+    description: str | None,
+    report: Callable[[float, int, Path | None], str],
+    page: str,
+    arguments: Sequence[str] | None,
+) -> None:
+    """Run a command line with a scale, workers and a folder, which writes a page."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
+    write_page(
+        parser,
+        lambda options: report(options.scale, options.workers, options.keep),
+        page,
+        arguments,
+    )
 
 
 def write_page(

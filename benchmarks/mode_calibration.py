@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from benchmarks.measurements import Measurements, write_page
+from benchmarks.measurements import measured, write_scaled_page
 from benchmarks.mode_cases import SINGLE, TARGETS, Mixture, missed
 from benchmarks.rates import ALPHA, Rate, generator, header, page
 from pymc_ksd import Score, ksd_modes
@@ -123,15 +121,13 @@ def frozen(modes: Sequence[int], replications: int) -> dict[str, Any]:
 
 def report(scale: float, workers: int, kept: Path | None = None) -> str:
     """Measure everything and return the page; `scale` multiplies the number of runs."""
-    with Measurements(kept, name="modes", workers=workers) as measurements:
-
-        def measure(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-            return measurements(f"{function.__name__}{arguments}", function, *arguments)
-
-        return _report(lambda number: max(2, round(scale * number)), scale, measure)
+    return measured(_report, "modes", scale, workers, kept)
 
 
-def _report(number: Callable[[int], int], scale: float, measure: Callable[..., Future[Any]]) -> str:
+def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
+    def number(runs: int) -> int:
+        return max(2, round(scale * runs))
+
     runs = number(RUNS)
     command = "python -m benchmarks.mode_calibration"
     command += "" if scale == 1 else f" --scale {scale:g}"
@@ -258,16 +254,7 @@ def _single(runs: int, measure: Callable[..., Future[Any]]) -> list[Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
-    write_page(
-        parser,
-        lambda options: report(options.scale, options.workers, options.keep),
-        "docs/mode_calibration.md",
-        arguments,
-    )
+    write_scaled_page(__doc__, report, "docs/mode_calibration.md", arguments)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -18,7 +16,7 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
-from benchmarks.measurements import Measurements, write_page
+from benchmarks.measurements import measured, write_scaled_page
 from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains, equicorrelated
 from benchmarks.moment_gains import approximations, gains
 from benchmarks.rates import ALPHA, Rate, generator, header, page
@@ -168,12 +166,7 @@ def _rate(cell: Future[Any], name: str | None = None) -> str:
 
 def report(scale: float, workers: int, kept: Path | None = None) -> str:
     """Measure everything and return the page; `scale` multiplies the number of runs."""
-    with Measurements(kept, name="moments", workers=workers) as measurements:
-
-        def measure(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-            return measurements(f"{function.__name__}{arguments}", function, *arguments)
-
-        return _report(scale, measure)
+    return measured(_report, "moments", scale, workers, kept)
 
 
 def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
@@ -352,16 +345,7 @@ def _costs(measure: Callable[..., Future[Any]]) -> list[Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
-    write_page(
-        parser,
-        lambda options: report(options.scale, options.workers, options.keep),
-        "docs/moment_calibration.md",
-        arguments,
-    )
+    write_scaled_page(__doc__, report, "docs/moment_calibration.md", arguments)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.calibration_cases import LEVEL_CASES
-from benchmarks.measurements import Measurements, write_page
+from benchmarks.measurements import measured, write_scaled_page
 from benchmarks.panel_cases import PROBLEMS, best_power_of_signs, normal, stiff
 from benchmarks.rates import ALPHA, Rate, count_rejections, generator, header, page
 from benchmarks.sampler_cases import autoregressive
@@ -106,12 +104,7 @@ def cost(n: int, dim: int) -> dict[str, float]:
 
 def report(scale: float, workers: int, kept: Path | None = None) -> str:
     """Measure everything and return the page; `scale` multiplies the number of runs."""
-    with Measurements(kept, name="panel", workers=workers) as measurements:
-
-        def measure(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-            return measurements(f"{function.__name__}{arguments}", function, *arguments)
-
-        return _report(scale, measure)
+    return measured(_report, "panel", scale, workers, kept)
 
 
 def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
@@ -246,16 +239,7 @@ def _costs(measure: Callable[..., Future[Any]]) -> Callable[[], list[Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
-    write_page(
-        parser,
-        lambda options: report(options.scale, options.workers, options.keep),
-        "docs/panel_calibration.md",
-        arguments,
-    )
+    write_scaled_page(__doc__, report, "docs/panel_calibration.md", arguments)
 
 
 if __name__ == "__main__":

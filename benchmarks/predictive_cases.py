@@ -17,7 +17,7 @@ import pymc as pm
 import xarray as xr
 from scipy import special, stats
 
-__all__ = ["EFFECTS", "MISFITS", "TRUE", "Case", "Fitted"]
+__all__ = ["EFFECTS", "MISFITS", "TRUE", "Case", "Fitted", "importance_sample", "posterior_of"]
 
 #: Observations in each group of the hierarchical model.
 GROUP = 10
@@ -70,7 +70,8 @@ def _design(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return np.column_stack([np.ones(len(x)), x, w])
 
 
-def _posterior(**values: np.ndarray) -> xr.Dataset:
+def posterior_of(**values: np.ndarray) -> xr.Dataset:
+    """Return draws, along the first axis of every array, as one chain."""
     fields = {}
     for name, array in values.items():
         own = [f"{name}_dim_{axis}" for axis in range(array.ndim - 1)]
@@ -121,10 +122,10 @@ def _normal(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fitt
     variance = np.sum((y - design @ best) ** 2) / rng.chisquare(n - 3, size=num_draws)
     steps = rng.normal(size=(num_draws, 3)) @ np.linalg.cholesky(inverse).T
     b = best + np.sqrt(variance)[:, None] * steps
-    return Fitted(_with_data("normal", x, w, y), _posterior(b=b, sd=np.sqrt(variance)), y)
+    return Fitted(_with_data("normal", x, w, y), posterior_of(b=b, sd=np.sqrt(variance)), y)
 
 
-def _importance_sample(
+def importance_sample(
     log_likelihood: Callable[[np.ndarray], np.ndarray],
     mode: np.ndarray,
     hessian: np.ndarray,
@@ -177,8 +178,8 @@ def _poisson(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fit
         total: np.ndarray = (b @ design.T) @ y - np.exp(b @ design.T).sum(axis=1)
         return total
 
-    b = _importance_sample(log_likelihood, *_mode(derivatives), rng, num_draws)
-    return Fitted(_with_data("Poisson", x, w, y), _posterior(b=b), y)
+    b = importance_sample(log_likelihood, *_mode(derivatives), rng, num_draws)
+    return Fitted(_with_data("Poisson", x, w, y), posterior_of(b=b), y)
 
 
 def _logistic(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fitted:
@@ -203,8 +204,8 @@ def _logistic(data: str, n: int, rng: np.random.Generator, num_draws: int) -> Fi
         total: np.ndarray = predictors @ y - np.logaddexp(0, predictors).sum(axis=1)
         return total
 
-    b = _importance_sample(log_likelihood, *_mode(derivatives), rng, num_draws)
-    return Fitted(_with_data("logistic", x, w, y), _posterior(b=b), y)
+    b = importance_sample(log_likelihood, *_mode(derivatives), rng, num_draws)
+    return Fitted(_with_data("logistic", x, w, y), posterior_of(b=b), y)
 
 
 @cache
@@ -231,7 +232,7 @@ def _hierarchical(data: str, n: int, rng: np.random.Generator, num_draws: int) -
     model = _groups(n)
     with model:
         pm.set_data({"outcome": values.ravel()})
-    return Fitted(model, _posterior(theta=theta, mu=mu, tau=tau, sd=sd), values.ravel())
+    return Fitted(model, posterior_of(theta=theta, mu=mu, tau=tau, sd=sd), values.ravel())
 
 
 def _gibbs(
@@ -337,7 +338,7 @@ def _effects(family: str, *, has_input: bool) -> Callable[..., Fitted]:
         model = _effects_model(family, n, per_effect, has_input)
         with model:
             pm.set_data({"outcome": y.ravel()} | ({} if x is None else {"x": x.ravel()}))
-        return Fitted(model, _posterior(**values), y.ravel())
+        return Fitted(model, posterior_of(**values), y.ravel())
 
     return fit
 

@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measurements import Measurements, write_page
+from benchmarks.measurements import measured, write_scaled_page
 from benchmarks.rates import Rate, count_rejections, generator, header, page
 from benchmarks.sampler_cases import (
     CORRELATIONS,
@@ -102,12 +100,7 @@ def _rows(cells: Mapping[str, Sequence[Future[Any]]]) -> list[str]:
 
 def report(scale: float, workers: int, kept: Path | None = None) -> str:
     """Measure everything and return the page; `scale` multiplies the number of runs."""
-    with Measurements(kept, name="samplers", workers=workers) as measurements:
-
-        def measure(function: Callable[..., Rate], *arguments: Any) -> Future[Any]:
-            return measurements(f"{function.__name__}{arguments}", function, *arguments)
-
-        return _report(scale, measure)
+    return measured(_report, "samplers", scale, workers, kept)
 
 
 def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
@@ -182,16 +175,7 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of runs")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", type=Path, help="a folder for finished cells, to go on from")
-    write_page(
-        parser,
-        lambda options: report(options.scale, options.workers, options.keep),
-        "docs/sampler_calibration.md",
-        arguments,
-    )
+    write_scaled_page(__doc__, report, "docs/sampler_calibration.md", arguments)
 
 
 if __name__ == "__main__":

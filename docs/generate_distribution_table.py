@@ -48,6 +48,10 @@ a variable named `x`.
 A variable with a bounded support whose transform was switched off is refused. A `CustomDist` cannot
 be seen through: as a free variable give it a transform if its support is bounded.
 
+`ksd_ppc` takes fitted variables apart where that helps, so that it checks some that are refused
+here: single paths and vectors, censored values, and mixtures with an atom, see
+[fitted models](fitted_models.md#paths-single-vectors-censored-values-and-atoms).
+
 Models whose log density is not that of a posterior are refused: with `pm.Minibatch` or
 `total_size` (build the model with all the data to check its draws), and with variables of
 `pymc_bart`.

@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tests" / "diagnostics")]
@@ -56,6 +57,7 @@ def main() -> None:
         picture = pymc_ksd.plot_ksd_moments(moments, backend="matplotlib")
         save(picture, images / f"{name}.png")
 
+    draw_samplers(images)
     draw_fitted_model(images)
 
 
@@ -66,6 +68,22 @@ def hundred_parameters() -> tuple[pm.Model, xr.Dataset]:
     values = np.random.default_rng(1).normal(size=(4, 1_000, 100))
     values[..., ::10] += 0.2
     return model, xr.Dataset({"theta": (("chain", "draw", "element"), values)})
+
+
+def draw_samplers(images: Path) -> None:
+    """Draw the picture of the page on samplers, from the code on it, with two more samplers."""
+    text = (DOCS / "samplers.md").read_text()
+    found: dict[str, Any] = {}
+    exec(text.split("```python\n")[1].split("```")[0], found)
+    model, samplers, quiet = found["model"], found["samplers"], {"progressbar": False}
+    with model:
+        fit = pm.fit(20_000, method="fullrank_advi", random_seed=1, **quiet)
+        samplers["full-rank ADVI"] = fit.sample(1_000, random_seed=2)
+        samplers["Metropolis"] = pm.sample(
+            300, tune=100, chains=4, cores=1, step=pm.Metropolis(), random_seed=2, **quiet
+        )
+    table = pymc_ksd.ksd_compare(model, samplers, random_seed=1)
+    save(pymc_ksd.plot_ksd_compare(table, backend="matplotlib"), images / "ksd_compare.png")
 
 
 def draw_fitted_model(images: Path) -> None:

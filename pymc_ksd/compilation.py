@@ -173,6 +173,23 @@ def compile_function(
     return function
 
 
+def unoptimised_function(inputs: Sequence[Any], output: Any) -> Callable[..., Any]:
+    """Return a function that evaluates a graph as it stands, node by node.
+
+    It is slow, and ready in an instant: for a few calls.
+    """
+    with without_compiler():
+        mode = Mode(linker="py", optimizer=None)
+        function = pytensor.function(list(inputs), output, mode=mode, on_unused_input="ignore")
+
+    def call(*values: Any) -> Any:
+        # Loops link their inner graphs when they first run.
+        with without_compiler():
+            return function(*values)
+
+    return call
+
+
 def compile_key(compile_kwargs: Mapping[str, Any] | None) -> str:
     """Return a string that tells compile options apart, for caches of functions."""
     if compile_kwargs is not None and not isinstance(compile_kwargs, Mapping):

@@ -22,13 +22,23 @@ ALLOWED = {
     "diagnostics": {"stats", "engine", "stein", "samples", "models", "compilation", "options"}
     | {"_version"},
     "plots": {"diagnostics"},
-    "report": {"plots", "diagnostics", "stats", "samples", "models", "options", "_version"},
+    "samplers": {"diagnostics", "engine", "samples", "options"},
+    "report": {
+        "samplers",
+        "plots",
+        "diagnostics",
+        "stats",
+        "samples",
+        "models",
+        "options",
+        "_version",
+    },
 }
 #: Libraries that only some rooms know.
 LIBRARIES = {
-    "pymc": {"models", "samples", "diagnostics", "report"},
-    "xarray": {"samples", "diagnostics", "plots", "report"},
-    "pandas": {"samples", "diagnostics", "report"},
+    "pymc": {"models", "samples", "diagnostics", "samplers", "report"},
+    "xarray": {"samples", "diagnostics", "plots", "samplers", "report"},
+    "pandas": {"samples", "diagnostics", "plots", "samplers", "report"},
     "arviz_plots": {"plots"},
     "rich": {"engine", "stein", "report"},
     "numba": {"engine"},

@@ -11,6 +11,7 @@ import pymc_ksd
 from pymc_ksd import Score, ksd_ppc, ksd_report, ksd_test
 
 RANDOM = ["ksd_test", "ksd", "ksd_evolution", "ksd_modes", "ksd_ppc", "ksd_report"]
+RANDOM += ["ksd_compare"]
 #: These sum over no pairs or parts, which a cluster could share.
 ALONE = ["ksd_modes"]
 #: These draw no random numbers.
@@ -80,4 +81,5 @@ def test_coordinates_of_a_callable_can_have_names(rng):
 
 def test_score_has_no_more_than_its_public_face():
     face = {name for name in dir(Score.from_callable(lambda x: -x, 1)) if not name.startswith("_")}
-    assert face == {"dim", "from_callable", "labels", "simulate", "unconstrain"}
+    sources = {"from_callable", "from_draws", "from_jax", "from_numpyro", "from_stan"}
+    assert face == {"dim", "labels", "simulate", "unconstrain"} | sources

@@ -48,3 +48,17 @@ def test_ratios_stand_beside_seconds():
     lines = _table({"d = 1": {"ours": (0.5, 1.0), "theirs": (-120.0, np.nan)}}, "method")
     assert lines[-2:] == ["| ours | 0.50 s, 1× |", "| theirs | over 120 s |"]
     assert [_time(took) for took in (12.34, 0.5, 0.0123)] == ["12.3", "0.50", "0.012"]
+
+
+@pytest.mark.slow
+@pytest.mark.newer_stack
+@pytest.mark.filterwarnings("ignore")  # samplers' own warnings
+def test_a_comparison_puts_samplers_in_order():
+    from benchmarks.sampler_comparison import before_both, comparisons, in_order
+
+    assert in_order(["NUTS", "short NUTS", "ADVI", "Pathfinder"])
+    assert in_order(["NUTS", "ADVI", "short NUTS", "Pathfinder"])
+    assert not in_order(["short NUTS", "NUTS", "ADVI", "Pathfinder"])
+    assert not before_both(["NUTS", "ADVI", "short NUTS", "Pathfinder"])
+    (table,) = comparisons("linear regression", 1)
+    assert in_order([row["sampler"] for row in table]), table

@@ -6,11 +6,17 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+
+import pymc_ksd
 
 ROOT = Path(__file__).parents[1]
+#: What a conda environment has beside the dependencies.
+PYTHON = ("python", "pip")
 BLOCK = re.compile(r"^( *)```python\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 
 
@@ -67,6 +73,18 @@ def test_modes_page_runs_and_finds_what_it_says(monkeypatch, tmp_path, capsys):
     assert found["modes"].attrs["status"] == "rejected"
     shares = found["without_draws"]["share_of_posterior"].values
     assert shares.tolist() == pytest.approx([0.584, 0.416], abs=0.01)  # the prior's ratio
+
+
+@pytest.mark.slow
+@pytest.mark.default_stack
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # pm.fit calls what PyTensor has deprecated
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # and signatures that will change
+def test_samplers_page_runs_and_finds_what_it_says(monkeypatch, tmp_path):
+    found = run_page("docs/samplers.md", monkeypatch, tmp_path)
+    assert list(found["table"].index) == ["NUTS", "short NUTS", "ADVI"]
+    assert found["table"]["status"].tolist() == ["passed", "passed", "rejected"]
+    assert found["result"].having("rejected") == ["correlated"]
+    assert found["result"].missed == []
 
 
 @pytest.mark.slow
@@ -152,3 +170,48 @@ def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     for link in links:
         assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+def test_the_citation_has_the_version_and_the_license_of_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == pymc_ksd.__version__
+    assert citation["license"] == project["license"]
+    assert [one["name"] for one in citation["authors"]] == [
+        one["name"] for one in project["authors"]
+    ]
+
+
+def test_the_conda_environment_has_the_bounds_of_the_package():
+    environment = yaml.safe_load((ROOT / "docs" / "environment.yml").read_text())
+    listed = [one for one in environment["dependencies"] if isinstance(one, str)]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [one.split(";")[0] for one in project["dependencies"] if "< '3.12'" not in one]
+    assert sorted(needed) == sorted(one for one in listed if one.split("=")[0] not in PYTHON)
+    site = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text())
+    assert (ROOT / site["sphinx"]["configuration"]).exists()
+    (install,) = site["python"]["install"]
+    assert set(install["extra_requirements"]) <= set(project["optional-dependencies"])
+
+
+def test_targets_and_controls_of_the_battery_are_those_on_the_page():
+    from pymc_ksd.samplers.controls import CONTROLS
+    from pymc_ksd.samplers.targets import TARGETS
+
+    page = (ROOT / "docs" / "samplers.md").read_text()
+    for target in TARGETS:
+        assert f"| `{target.name}` |" in page
+        assert f'"{target.name}"' in " ".join(pymc_ksd.battery.__doc__.split())
+    for control in CONTROLS:
+        assert f"| {control.name} | {control.error} |" in page
+
+
+@pytest.mark.slow
+@pytest.mark.newer_stack
+def test_sources_of_scores_run_and_find_what_they_say(monkeypatch, tmp_path):
+    found = run_page("docs/sources_of_scores.md", monkeypatch, tmp_path)
+    for name in ("result", "numpyro_result", "alone"):
+        assert found[name].attrs["scores"] == "stored"
+        assert found[name].attrs["status"] == "passed"
+    assert float(found["alone"]["ksd"]) == pytest.approx(float(found["result"]["ksd"]))
+    assert found["score"].labels == ["log_tau", "mu[0]", "mu[1]"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
+from pymc_ksd.diagnostics.reasons import Reason
 
 #: The least part of a quantity's variance that features must explain for a certificate.
 _LEAST_EXPLAINED = 1 / 3
@@ -44,20 +45,24 @@ def certificate(
     bias, error = (np.where(known, one, np.nan)[:, varies] for one in corrected.biases())
     unknown = ~(np.isfinite(bias) & np.isfinite(error))
     if not bias.size or not np.isfinite(corrected.sd).all():
-        return "cannot tell", "Some of what is shown is constant or not finite."
+        return "cannot tell", Reason(
+            "not_finite", "Some of what is shown is constant or not finite."
+        )
     inside, outside = ndtri(1 - alpha), ndtri(1 - alpha / (2 * bias.size))
     if (np.abs(bias) - outside * error > margin).any():
         return "rejected", ""
     if doubt:
         return "cannot tell", doubt
     if unknown.any():
-        return "cannot tell", (
+        return "cannot tell", Reason(
+            "not_corrected",
             f"{np.count_nonzero(unknown.any(axis=0))} of {bias.shape[1]} quantities cannot be "
-            "corrected well enough to tell how far off they are."
+            "corrected well enough to tell how far off they are.",
         )
     if (np.abs(bias) + inside * error <= margin).all():
         return "certified", ""
-    return "cannot tell", _how_many(bias, error, inside, outside, margin, n)
+    needed = _how_many(bias, error, inside, outside, margin, n)
+    return "cannot tell", Reason("margin_undecided", needed)
 
 
 def _how_many(

@@ -45,7 +45,7 @@ def ksd_evolution(
     bandwidth : {"auto", "median", "dimension"}, float or array_like, default "auto"
         See :func:`ksd_test`. Several are averaged. That of all draws holds for all steps.
     scale : {"auto", None, "std", "cov", "stein"}, default "auto"
-        See :func:`ksd_test`. Several are averaged. That of all draws holds for all steps.
+        See :func:`ksd_test`. That of all draws holds for all steps.
     block_size : int, optional
         Points that are compared at a time. Changes speed and memory, never the result.
     random_seed : int or numpy.random.Generator, optional

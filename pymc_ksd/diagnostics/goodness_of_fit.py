@@ -246,7 +246,7 @@ def ksd_test(
             model, data, posterior, var_names, sample_dims, compile_kwargs, progressbar
         )
     else:
-        target = target_of(model, var_names, sample_dims, compile_kwargs)
+        target = target_of(model, var_names, sample_dims, compile_kwargs, data)
     if is_draws and chosen_null.name == "normal":
         warn_user(
             f"`statistic` {chosen.name!r} with the normal null takes the draws as independent: "

@@ -13,7 +13,7 @@ from pymc_ksd.diagnostics.moments import ORDERS, ReadDraws, moments_of, shown_qu
 from pymc_ksd.diagnostics.prepare import Prepared
 from pymc_ksd.diagnostics.results import parameter_table
 from pymc_ksd.engine.walk import Effort
-from pymc_ksd.samples.containers import as_only_variable, draws_group
+from pymc_ksd.samples.containers import as_only_variable, draws_group, with_numbers
 from pymc_ksd.stats.panel import OtherTest
 
 
@@ -35,20 +35,26 @@ def moments_of_prepared(
     return moments_of(draws, quantities, ORDERS["auto"], alpha, margin, here)
 
 
+def has_moments(prepared: Prepared, data: Any) -> bool:
+    """Whether prepared draws are held, have scores, and are stored on a scale with moments."""
+    target = prepared.target
+    held = prepared.sample.are_draws and bool(prepared.values)
+    if not held or target.operator != "langevin" or target.circular:
+        return False
+    posterior = draws_group(as_only_variable(data, target.variables))
+    known = () if posterior is None else with_numbers(posterior)
+    return any(name in known for name in target.names)
+
+
 def largest_moment(prepared: Prepared, data: Any, alpha: float, effort: Effort) -> OtherTest | None:
     """Return the test of the mean or standard deviation that is least likely by chance.
 
     Its p-value is adjusted for all of them. There is none where draws have no score or are not
     held, or where there is a doubt about the draws or the standard errors, whatever these say.
     """
-    target = prepared.target
-    held = prepared.sample.are_draws and bool(prepared.values)
-    if not held or target.operator != "langevin" or target.circular:
+    if not has_moments(prepared, data):
         return None
-    try:
-        moments = moments_of_prepared(prepared, data, alpha, effort)
-    except ValueError:
-        return None  # none of the variables is shown on a scale that has moments
+    moments = moments_of_prepared(prepared, data, alpha, effort)
     if moments.attrs["doubt"]:
         return None
     labels, found = parameter_table(moments, ["z_mean", "z_sd", "p_mean", "p_sd"])

@@ -15,12 +15,17 @@ from pymc_ksd.diagnostics.goodness_of_fit import (
     null_of_draws,
     run_prepared,
 )
-from pymc_ksd.diagnostics.largest_moment import largest_moment, moments_of_prepared
+from pymc_ksd.diagnostics.largest_moment import (
+    has_moments,
+    largest_moment,
+    moments_of_prepared,
+)
 from pymc_ksd.diagnostics.prepare import Comparing, Prepared, comparing, prepare
 from pymc_ksd.diagnostics.results import attributes, contribution_name, contributions
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.engine.pairs import PairSums
 from pymc_ksd.engine.walk import Effort
+from pymc_ksd.models.target import Target
 from pymc_ksd.samples.containers import check_draws
 from pymc_ksd.stats.nulls import fewest_replicates, get_null
 from pymc_ksd.stats.statistics import Request, VStatistic
@@ -135,7 +140,7 @@ def measure(
 ) -> Measured:
     """Read, score and compare all draws, with contributions of coordinates if they are wanted."""
     check_draws(data, "data")
-    target = target_of(model, None, None, how.compile_kwargs)
+    target = target_of(model, None, None, how.compile_kwargs, data)
     unknown = [name for name in var_names if name not in target.names]
     if unknown:
         raise ValueError(
@@ -193,15 +198,58 @@ def diagnose_draws(
     client: Any,
 ) -> DrawsResults:
     """Test draws and measure them, with the defaults of the public functions."""
-    how = comparing(None, "auto", "auto", compile_kwargs, draws=True, joins=True)
-    target = target_of(model, None, None, compile_kwargs)
-    prepared = prepare(target, data, how, random_seed, progressbar=progressbar)
+    target = target_of(model, None, None, compile_kwargs, data)
     effort = Effort(progressbar=progressbar, client=client)
+    tested = examine_draws(target, data, alpha, random_seed, compile_kwargs, effort, by_chain=True)
+    measured = Measured(tested.prepared, tested.sums)
+    return DrawsResults(
+        tested.test, measured.distance(), measured.evolution(), tested.prepared, effort
+    )
+
+
+@dataclass(frozen=True)
+class ExaminedDraws:
+    """What ``ksd_test`` says of draws, and what else is made of them.
+
+    Attributes
+    ----------
+    test : xarray.Dataset
+        The result.
+    prepared : Prepared
+        The draws.
+    sums : PairSums
+        Sums over all their pairs.
+    """
+
+    test: xr.Dataset
+    prepared: Prepared
+    sums: PairSums
+
+
+def examine_draws(
+    target: Target,
+    data: Any,
+    alpha: float,
+    random_seed: int | np.random.Generator | None,
+    compile_kwargs: Mapping[str, Any] | None,
+    effort: Effort,
+    *,
+    by_chain: bool = False,
+) -> ExaminedDraws:
+    """Test draws with the defaults of ``ksd_test``, with sums of each chain if they are wanted.
+
+    Moments that are doubtful are not joined with the kernels, but tested beside them by whoever
+    calls: the level of the kernels is then half of `alpha`.
+    """
+    how = comparing(None, "auto", "auto", compile_kwargs, draws=True, joins=True)
+    prepared = prepare(target, data, how, random_seed, progressbar=effort.progressbar)
     null = get_null(null_of_draws(data), VStatistic())
-    n_replicates = max(default_replicates(prepared, alpha), fewest_replicates(alpha))
     other = largest_moment(prepared, data, alpha, effort)
+    if other is None and has_moments(prepared, data):
+        alpha /= 2
+    n_replicates = max(default_replicates(prepared, alpha), fewest_replicates(alpha))
     plan = Plan(prepared.panel, VStatistic(), null, n_replicates, alpha, effort, other)
-    test, sums = run_prepared(prepared, plan, groups=prepared.sample.chain_numbers)
+    groups = prepared.sample.chain_numbers if by_chain else None
+    test, sums = run_prepared(prepared, plan, groups=groups)
     assert sums is not None  # all pairs were evaluated
-    measured = Measured(prepared, sums)
-    return DrawsResults(test, measured.distance(), measured.evolution(), prepared, effort)
+    return ExaminedDraws(test, prepared, sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -47,6 +48,10 @@ _NEGLIGIBLE = 1e-4
 _FEWEST_MOVED, _MOST_ERROR = 50, 0.1
 #: The variance of the number of draws at a mode from which on it should be told from a wrong one.
 _TELLING = 10
+#: How many coordinates a density may have for its modes to be looked for unasked, how many seconds
+#: that may take, and how many log densities it takes, roughly. So many are timed.
+_CHEAP_COORDINATES, _CHEAP_SECONDS = 50, 5.0
+_LOG_DENSITIES, _TIMED = 20_000, 200
 
 
 def ksd_modes(
@@ -159,6 +164,38 @@ def ksd_modes(
         found = _with_mass(found, np.empty(0, int))
     settings = {"alpha": alpha, "n_starts": len(points), "seed": seed}
     return modes_dataset(target, sample, found, visits, settings)
+
+
+def modes_if_cheap(
+    model: pm.Model | Score | None,
+    data: Any,
+    *,
+    compile_kwargs: Mapping[str, Any] | None,
+    **options: Any,
+) -> xr.Dataset | None:
+    """Return what :func:`ksd_modes` says of a sampler's draws, where nobody asked for it.
+
+    None where modes cannot be looked for, where that would take long, or where fewer than two are
+    found, which tells nothing about the draws.
+    """
+    try:
+        target = _target_with_modes(model, compile_kwargs)
+        if target.dim > _CHEAP_COORDINATES or not _is_cheap(target, _read(target, data)):
+            return None
+        found = ksd_modes(model, data, compile_kwargs=compile_kwargs, **options)
+    except (ValueError, TypeError, NotImplementedError):
+        return None  # whoever tests the draws says what is wrong with them
+    return found if found.sizes["mode"] > 1 else None
+
+
+def _is_cheap(target: Target, sample: Sample) -> bool:
+    """Whether the log densities that it takes to find modes are a matter of seconds."""
+    points = sample.points[:_TIMED]
+    target.values(points)  # the first call may compile something
+    start = time.perf_counter()
+    target.values(points)
+    seconds = (time.perf_counter() - start) / len(points)
+    return _LOG_DENSITIES * seconds <= _CHEAP_SECONDS
 
 
 def _target_with_modes(

@@ -17,7 +17,7 @@ from pymc_ksd.diagnostics.quantities import Quantities
 from pymc_ksd.diagnostics.results import attributes, conclusion
 from pymc_ksd.diagnostics.score import Score, target_of
 from pymc_ksd.diagnostics.scored_draws import HeldDraws, ScoredDraws, StreamedDraws
-from pymc_ksd.diagnostics.scoring import check_varies, score_points
+from pymc_ksd.diagnostics.scoring import check_varies, score_sample
 from pymc_ksd.diagnostics.status import status_of_moments
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
@@ -203,7 +203,7 @@ def read_scored(
 ) -> ReadDraws:
     """Read draws and score them, or make ready to do so a stretch at a time."""
     check_draws(data, "data")
-    target = continuous_target(model, compile_kwargs)
+    target = continuous_target(model, compile_kwargs, data)
     data = as_only_variable(data, target.variables)
     posterior = draws_group(data)
     if posterior is not None and is_large(target, data):
@@ -219,16 +219,16 @@ def read_scored(
         )
     sample = read_draws(target, data)
     check_varies(sample.points, target)
-    values = score_points(target, sample.points, progressbar)
+    values = score_sample(target, sample, progressbar)
     assert posterior is not None  # the draws were read from it
     return ReadDraws(target, sample, posterior, sample.n_draws, values)
 
 
 def continuous_target(
-    model: pm.Model | Score | None, compile_kwargs: Mapping[str, Any] | None
+    model: pm.Model | Score | None, compile_kwargs: Mapping[str, Any] | None, data: Any
 ) -> Target:
     """Return the density of draws, unless it has no score."""
-    target = target_of(model, None, None, compile_kwargs)
+    target = target_of(model, None, None, compile_kwargs, data)
     if target.operator != "langevin":
         raise ValueError(
             f"The variable(s) {', '.join(target.names)} are discrete and have no score, which the "
@@ -288,6 +288,7 @@ def moments_of(
     settings = {
         "target": target.kind,
         "sample": "draws",
+        "scores": sample.scores,
         "alpha": alpha,
         "order": corrected.order,
         "tilted": corrected.is_tilted,

@@ -20,7 +20,7 @@ from pymc_ksd.diagnostics.scoring import (
     check_varies,
     redrawn,
     scaled_stream,
-    score_points,
+    score_sample,
 )
 from pymc_ksd.engine.pairs import evaluate_pairs
 from pymc_ksd.engine.walk import Effort
@@ -65,6 +65,9 @@ class Comparing:
         Kernels that are tested beside it.
     side_by_side : bool, default False
         Whether several bandwidths are tested side by side, and not averaged.
+    multiples : tuple of float
+        What bandwidths are multiplied by, each for a kernel of its own, where they are side by
+        side.
     """
 
     kernel: Kernel
@@ -73,6 +76,7 @@ class Comparing:
     compile_kwargs: Mapping[str, Any] | None
     beside: tuple[Beside, ...] = ()
     side_by_side: bool = False
+    multiples: tuple[float, ...] = (1.0,)
 
     @property
     def joins_several(self) -> bool:
@@ -94,7 +98,7 @@ class Comparing:
         stein = SteinKernel(operator, self.kernel, self.compile_kwargs)
         widths = choose_bandwidths(self.bandwidth, positions, rng)
         if self.side_by_side:
-            return Panel.side_by_side(stein, widths)
+            return Panel.side_by_side(stein, np.outer(self.multiples, widths).ravel())
         panel = Panel.of_bandwidths(stein, widths)
         (reference, *_), rule = panel.members, self.bandwidth
         others = (one.member(reference, rule) for one in self.beside if tilted or not one.tilted)
@@ -200,6 +204,7 @@ class Prepared:
         return {
             "target": self.target.kind,
             "sample": "draws" if self.sample.are_draws else "data",
+            "scores": self.sample.scores,
             "kernel": self.how.kernel,
             "bandwidth": self.panel.bandwidths if isinstance(width, str) else np.ravel(width),
             "scale": self.how.scale,
@@ -297,7 +302,7 @@ def prepare(
         sample = _read(target, data)
         if not (may_be_constant and operator.takes_constant_points):
             check_varies(sample.points, target)
-        values = score_points(target, sample.points, progressbar)
+        values = score_sample(target, sample, progressbar)
         how = how.scaled_for(operator, sample, values)
         points, tilted = how.points(operator, sample.points, values)
         positions = points.positions

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.results import moments_name
 from pymc_ksd.models.target import Target, Variable
-from pymc_ksd.samples.draws import arranged
+from pymc_ksd.samples.arranged import arranged
 
 #: Coordinates that a quantity is explained by where it has no single one of its own.
 _COORDINATES = 5

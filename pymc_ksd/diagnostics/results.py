@@ -16,6 +16,7 @@ import pytensor
 import xarray as xr
 
 from pymc_ksd._version import __version__
+from pymc_ksd.diagnostics.reasons import code_of
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.models.target import Variable
 
@@ -33,6 +34,7 @@ RESERVED = (
     *("member_statistic", "member_p_value", "member_excess", "member_bandwidth", "member"),
     *("observed", "replicated", "observed_statistic", "replicated_statistic"),
     *("comparison_p_value", "comparison_excess", "contributions_of"),
+    *("member_width", "contributions_member"),
     *("residual_value", "witness", "witness_band"),
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
@@ -151,7 +153,12 @@ def parameter_table(result: xr.Dataset, diagnostics: Sequence[str]) -> tuple[lis
 
 
 def attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, versions and the time as attributes that netCDF can hold."""
+    """Return settings, versions and the time as attributes that netCDF can hold.
+
+    A reason is followed by its code.
+    """
+    if "reason" in settings:
+        settings = {**settings, "reason_code": code_of(settings["reason"])}
     return {
         **{key: _plain(value) for key, value in settings.items()},
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -176,7 +183,9 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return str(value)
-    if isinstance(value, str | int | float | np.integer | np.floating):
+    if isinstance(value, str):
+        return str(value)  # without anything that a subclass adds
+    if isinstance(value, int | float | np.integer | np.floating):
         return value
     if isinstance(value, np.ndarray | list | tuple):
         array = np.asarray(value)

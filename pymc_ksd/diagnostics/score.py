@@ -9,21 +9,25 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_ksd.compilation import one_at_a_time
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.belonging import belonging
+from pymc_ksd.models.callable_target import callable_target, stored_target
+from pymc_ksd.models.jax_models import jax_target
 from pymc_ksd.models.model_target import model_target, resolve_model
+from pymc_ksd.models.numpyro_models import numpyro_target
 from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
 from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.models.observed.predictive import predictive_target
+from pymc_ksd.models.stan_models import stan_target
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.options import warn_user
 from pymc_ksd.samples.belonging import model_draws
-from pymc_ksd.samples.containers import draws_group, holds_draws, values_of
+from pymc_ksd.samples.containers import check_draws, draws_group, holds_draws, values_of
 from pymc_ksd.samples.data import checked_samples
 from pymc_ksd.samples.draws import DrawsWarning, check_together
 from pymc_ksd.samples.posterior import given_values
+from pymc_ksd.samples.stored import holds_gradients, stored_variables
 
 #: Draws of a posterior that new data are held against, and fewer than which are too few.
 _MOST_DRAWS, _FEW_DRAWS = 500, 100
@@ -32,8 +36,9 @@ _MOST_DRAWS, _FEW_DRAWS = 500, 100
 class Score:
     """A compiled score function with labelled coordinates.
 
-    Make one with :func:`compile_score` or :meth:`Score.from_callable`. It can stand wherever a
-    model is expected: compile once, test many times.
+    Make one with :func:`compile_score`, or from another source: :meth:`from_draws` (gradients
+    stored by a sampler), :meth:`from_numpyro`, :meth:`from_stan`, :meth:`from_jax` or
+    :meth:`from_callable`. It can stand wherever a model is expected: compile once, test many times.
 
     Parameters
     ----------
@@ -116,7 +121,113 @@ class Score:
                     f"`names` must be {dim} different names, one for each coordinate, got "
                     f"{list(names)!r}."
                 )
-        return cls(_callable_target(function, variables, simulate, log_density))
+        return cls(callable_target(function, variables, simulate, log_density))
+
+    @classmethod
+    def from_draws(cls, data: Any) -> Score:
+        """Take scores from the gradients that a sampler has stored with its draws.
+
+        No model is needed, and nothing is compiled. The score is known at these draws only, so it
+        serves what looks at draws alone: :func:`ksd_test`, :func:`ksd`, :func:`ksd_evolution`,
+        :func:`ksd_moments`, :func:`ksd_expectation` and :func:`ksd_summary`. Nothing can tell here
+        whether the gradients are right: where there is a model, give it, and the stored gradients
+        are compared with it at a few draws and used all the same.
+
+        Parameters
+        ----------
+        data : DataTree or InferenceData
+            Draws with gradients: nutpie's, sampled with ``store_gradient=True`` and
+            ``store_unconstrained=True``, or those that :func:`with_gradients` returns.
+
+        Returns
+        -------
+        Score
+            Takes the place of a model, with the same `data`.
+        """
+        check_draws(data, "data")
+        return cls(stored_target(stored_variables(data)))
+
+    @classmethod
+    def from_numpyro(cls, model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
+        """Take the score of a NumPyro model's posterior, in NumPyro's unconstrained coordinates.
+
+        Parameters
+        ----------
+        model : callable
+            The model, a function that calls ``numpyro.sample``.
+        *args, **kwargs
+            What the model is called with: its data.
+
+        Returns
+        -------
+        Score
+            Takes the place of a model. Draws are on the scale users see, as ``az.from_numpyro``
+            returns them; numbers are in double precision, whatever NumPyro's setting is.
+
+        Examples
+        --------
+        >>> import numpyro, numpyro.distributions as dist
+        >>> from pymc_ksd import Score
+        >>> def model(y):
+        ...     scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+        ...     numpyro.sample("y", dist.Normal(0.0, scale), obs=y)
+        >>> Score.from_numpyro(model, 0.5)
+        <Score of the posterior of scale; dim=1>
+        """
+        return cls(numpyro_target(model, args, kwargs))
+
+    @classmethod
+    def from_stan(cls, model: Any) -> Score:
+        """Take the score of a Stan program, in Stan's unconstrained coordinates.
+
+        Parameters
+        ----------
+        model : bridgestan.StanModel or stan.model.Model
+            The program with its data, compiled by BridgeStan, or by PyStan 3 with ``stan.build``.
+
+        Returns
+        -------
+        Score
+            Takes the place of a model. Draws are on the scale users see, as ``az.from_cmdstanpy``
+            or ``az.from_pystan`` return them.
+
+        Notes
+        -----
+        Points are evaluated one by one. BridgeStan calls the compiled program; PyStan asks a server
+        in its own process, which takes some milliseconds for every draw: thin the draws.
+        """
+        return cls(stan_target(model))
+
+    @classmethod
+    def from_jax(cls, log_density: Callable[[Any], Any], example: Any) -> Score:
+        """Differentiate a log density written in JAX, over any tree of arrays.
+
+        Parameters
+        ----------
+        log_density : callable
+            Maps one point, a tree such as a dictionary of arrays, to its log density up to a
+            constant. It must live on all of the space: bounded variables need a change of variables
+            first, with its Jacobian, as samplers want it, too.
+        example : pytree
+            One point, such as a sampler's first position; only its structure and shapes count.
+            Arrays are called by the keys that lead to them, ``"a.b"``; a single array is ``"x"``.
+
+        Returns
+        -------
+        Score
+            Takes the place of a model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pymc_ksd import Score
+        >>> score = Score.from_jax(lambda z: -(z["mu"] ** 2).sum(), {"mu": np.zeros(2)})
+        >>> score.labels
+        ['mu[0]', 'mu[1]']
+        >>> score(np.ones((1, 2)))
+        array([[-2., -2.]])
+        """
+        return cls(jax_target(log_density, example))
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Return the score at unconstrained points.
@@ -171,54 +282,6 @@ class Score:
         """Name the density and its variables."""
         names = ", ".join(self._target.names)
         return f"<Score of the {self._target.kind} of {names}; dim={self.dim}>"
-
-
-def _callable_target(
-    function: Callable[[np.ndarray], np.ndarray],
-    variables: tuple[Variable, ...],
-    simulate: Callable[[int, np.random.Generator], np.ndarray] | None,
-    log_density: Callable[[np.ndarray], np.ndarray] | None,
-) -> Target:
-    """Return the target of a gradient function without transforms."""
-
-    def values(points: np.ndarray) -> tuple[np.ndarray, ...]:
-        scores = np.asarray(function(points), dtype=np.float64)
-        if scores.shape != points.shape:
-            raise ValueError(
-                f"The score function must return an array of the points' shape {points.shape}, "
-                f"got {scores.shape}."
-            )
-        if log_density is None:
-            return (scores,)
-        log_densities = np.asarray(log_density(points), dtype=np.float64)
-        if log_densities.shape != points.shape[:1]:
-            raise ValueError(
-                f"`log_density` must return one number for each point, shape {points.shape[:1]}, "
-                f"got {log_densities.shape}."
-            )
-        return scores, log_densities
-
-    def unconstrain(samples: Mapping[str, np.ndarray]) -> np.ndarray:
-        arrays = [np.asarray(samples[v.name], dtype=np.float64) for v in variables]
-        return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
-
-    def draw(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        assert simulate is not None
-        table = np.asarray(simulate(n, rng), dtype=np.float64).reshape(n, -1)
-        stops = np.cumsum([v.size for v in variables])[:-1]
-        parts = zip(variables, np.split(table, stops, axis=1), strict=True)
-        return {v.name: part.reshape(n, *v.shape) for v, part in parts}
-
-    return one_at_a_time(
-        Target(
-            variables=variables,
-            operator="langevin",
-            values=values,
-            unconstrain=unconstrain,
-            simulate=None if simulate is None else draw,
-            no_simulation="the score came without a `simulate` function",
-        )
-    )
 
 
 def compile_score(
@@ -281,10 +344,17 @@ def target_of(
     var_names: str | Sequence[str] | None,
     sample_dims: str | Sequence[str] | None,
     compile_kwargs: Mapping[str, Any] | None,
+    data: Any = None,
 ) -> Target:
-    """Return the target of a model, or of the compiled score that was given in its place."""
+    """Return the target of a model, or of the compiled score that was given in its place.
+
+    Its score is made ready, so that what is wrong with the model is told first, unless `data` are
+    draws with gradients beside them: then it may never be needed.
+    """
     if not isinstance(model, Score):
         target = model_target(resolve_model(model), var_names, sample_dims, compile_kwargs)
+        if target.build is not None and not holds_gradients(data):
+            target.build()
         parameters = bambi_parameters(model)
         return target if parameters is None else replace(target, bambi=parameters)
     if var_names is not None or sample_dims is not None:

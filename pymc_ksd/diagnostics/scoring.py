@@ -43,6 +43,15 @@ def check_varies(points: np.ndarray, target: Target) -> None:
         )
 
 
+def score_sample(
+    target: Target, sample: Sample, progressbar: bool = False
+) -> tuple[np.ndarray, ...]:
+    """Return what the operator takes of a sample, as it is stored or as the target says."""
+    if sample.values:
+        return sample.values
+    return score_points(target, sample.points, progressbar)
+
+
 def score_points(
     target: Target, points: np.ndarray, progressbar: bool = False
 ) -> tuple[np.ndarray, ...]:

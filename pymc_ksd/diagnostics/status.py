@@ -14,6 +14,7 @@ import numpy as np
 
 from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
 from pymc_ksd.diagnostics.panels import DRAWS_TO_WHITEN
+from pymc_ksd.diagnostics.reasons import Reason
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stats.test import Outcome, Plan
@@ -35,18 +36,23 @@ _SHORTEST = 10
 #: modes of different shape must keep.
 _FEWEST_MOVES, _FREE_MOVES, _LEAST_INFORMATION = 10, 30, 0.05
 
+#: What is said of chains that do not move.
+_STILL = Reason(
+    "chains_stand_still", "The chains stand still: they are no sample of any distribution."
+)
+
 
 def status_of_test(sample: Sample, plan: Plan, outcome: Outcome) -> tuple[str, str]:
     """Return "passed", "rejected" or "cannot tell", and the reason for the last."""
     if _stands_still(sample):
-        return "cannot tell", "The chains stand still: they are no sample of any distribution."
+        return "cannot tell", _STILL
     short, crowded = _too_short(sample, plan), _too_many_coordinates(sample)
     if outcome.p_value <= (plan.alpha / _CLEARER if short or crowded else plan.alpha):
         return "rejected", ""
     if crowded and outcome.p_value <= plan.alpha:
         return "cannot tell", crowded
     reason = (
-        sample.mismatch
+        _mismatch(sample)
         or _too_few_replicates(plan, outcome)
         or short
         or _doubt_about_draws(sample, outcome)
@@ -62,14 +68,15 @@ def status_of_check(
     Draws of another model tell nothing of this one, whatever the p-values.
     """
     if mismatch:
-        return "cannot tell", mismatch
+        return "cannot tell", Reason("mismatch", mismatch)
     if min(p_values) <= alpha:
         return "rejected", ""
     if n_draws >= fewest_replicates(alpha):
         return "passed", ""
-    return "cannot tell", (
+    return "cannot tell", Reason(
+        "few_draws",
         f"With {n_draws} draws no model can be rejected at level {alpha:g}: at least "
-        f"{fewest_replicates(alpha):,} are needed."
+        f"{fewest_replicates(alpha):,} are needed.",
     )
 
 
@@ -90,9 +97,10 @@ def _too_short(sample: Sample, plan: Plan) -> str:
     if sample.chains_disagree(_MOST_RHAT):
         return _disagreement(sample)
     time = plan.null.options.get("autocorrelation_time") or sample.autocorrelation_time
-    return (
+    return Reason(
+        "chains_short",
         f"The chains are short: each is {sample.n_draws / time:.1f} autocorrelation times long, "
-        "and with fewer than 20 wrong draws are hardly ever rejected."
+        "and with fewer than 20 wrong draws are hardly ever rejected.",
     )
 
 
@@ -104,25 +112,33 @@ def _too_many_coordinates(sample: Sample) -> str:
     time = sample.autocorrelation_time
     if time <= _CORRELATED or n / time >= DRAWS_TO_WHITEN * dim**1.5:
         return ""
-    return (
+    return Reason(
+        "many_parameters",
         f"The draws are correlated and, with {n / time:,.0f} effective ones, few for {dim:,} "
-        "parameters: of such draws exact ones, too, have small p-values."
+        "parameters: of such draws exact ones, too, have small p-values.",
     )
 
 
 def _disagreement(sample: Sample) -> str:
-    return (
+    return Reason(
+        "chains_disagree",
         f"The chains disagree (R-hat {sample.largest_rhat:.3g}): they are no sample of one "
-        "distribution yet."
+        "distribution yet.",
     )
+
+
+def _mismatch(sample: Sample) -> str:
+    """Say why draws and model do not belong together, or nothing."""
+    return Reason("mismatch", sample.mismatch) if sample.mismatch else ""
 
 
 def _too_few_replicates(plan: Plan, outcome: Outcome) -> str:
     if np.isfinite(outcome.critical_value):
         return ""
-    return (
+    return Reason(
+        "few_replicates",
         f"With {plan.n_replicates} replicates nothing can be rejected at level {plan.alpha:g}: at "
-        f"least {fewest_replicates(plan.level)} are needed."
+        f"least {fewest_replicates(plan.level)} are needed.",
     )
 
 
@@ -135,7 +151,9 @@ def _doubt_about_draws(sample: Sample, outcome: Outcome) -> str:
     shares = [member.diagonal_share for member in outcome.estimate.members]
     if shares and min(shares) > MOST_OF_DIAGONAL:
         hold = few_hold(sample.n_points, min(shares))
-        return f"{hold}, so that errors in all the others would not be seen."
+        return Reason(
+            "few_draws_dominate", f"{hold}, so that errors in all the others would not be seen."
+        )
     return ""
 
 
@@ -146,10 +164,9 @@ def status_of_moments(
 
     A doubt does not hinder a clear rejection, but nothing good can be said in spite of it.
     """
-    still = "The chains stand still: they are no sample of any distribution."
-    doubt = still if _stands_still(sample) else _doubt_about_moments(sample, corrected)
-    if doubt == still or not np.isfinite(p_value):
-        doubt = doubt or "Everything that is shown is constant or not finite."
+    doubt = _STILL if _stands_still(sample) else _doubt_about_moments(sample, corrected)
+    if doubt == _STILL or not np.isfinite(p_value):
+        doubt = doubt or Reason("not_finite", "Everything that is shown is constant or not finite.")
         return "cannot tell", doubt, doubt
     short = corrected.chain_length < _SHORTEST and not sample.independent
     if p_value <= (alpha / _CLEARER if short else alpha):
@@ -159,19 +176,21 @@ def status_of_moments(
 
 def _doubt_about_moments(sample: Sample, corrected: CorrectedMeans) -> str:
     if sample.mismatch:
-        return sample.mismatch
+        return _mismatch(sample)
     if sample.chains_disagree(_MOST_RHAT):
         return _disagreement(sample)
     length, few = corrected.chain_length, corrected.few_decide
     if length < _SHORTEST and not sample.independent:
-        return (
+        return Reason(
+            "chains_short",
             f"The chains are short: each is {length:.1f} autocorrelation times long, and reliable "
-            f"standard errors need at least {_SHORTEST}."
+            f"standard errors need at least {_SHORTEST}.",
         )
     if few.any():
-        return (
+        return Reason(
+            "few_draws_dominate",
             f"1 % of the draws decide the corrections of {few.sum()} of {len(few)} means, so that "
-            "errors in all the others would not be seen."
+            "errors in all the others would not be seen.",
         )
     return ""
 
@@ -201,28 +220,30 @@ def status_of_visits(
         What moves between the modes tell, as a part of what would tell if they had one shape.
     """
     if not len(p_values):
-        return "cannot tell", "No mode was found."
+        return "cannot tell", Reason("no_mode", "No mode was found.")
     if _stands_still(sample):
-        return "cannot tell", "The chains stand still: they are no sample of any distribution."
+        return "cannot tell", _STILL
     is_chain = sample.are_draws and not sample.independent
     slow = is_chain & (moves < _FEWEST_MOVES) & (free_moves >= _FREE_MOVES)
     # A chain that never moves counts as one draw. Of a few moves, their own number is uncertain.
     if (p_values <= np.where(slow & (moves > 0), alpha / _CLEARER, alpha)).any():
         return "rejected", ""
     if sample.mismatch:
-        return "cannot tell", sample.mismatch
+        return "cannot tell", _mismatch(sample)
     if slow.any():
         few = int(moves[slow].min())
         often = {0: "never", 1: "once"}.get(few, f"{few} times")
-        return "cannot tell", (
+        return "cannot tell", Reason(
+            "modes_seldom_visited",
             f"The chains move too seldom between modes ({often} to or from one of them): how many "
-            "draws are at each depends on where the chains began."
+            "draws are at each depends on where the chains began.",
         )
     if is_chain and sample.chains_disagree(_MOST_RHAT):
         return "cannot tell", _disagreement(sample)
     if (information < _LEAST_INFORMATION).any():
-        return "cannot tell", (
+        return "cannot tell", Reason(
+            "modes_differ_in_shape",
             "The modes differ so much in shape that moves between them say little about how many "
-            "draws should be at each."
+            "draws should be at each.",
         )
     return "passed", ""

@@ -3,8 +3,8 @@
 Points, scores and weights travel to every worker once; a task is a few numbers, its result the sums
 over some blocks, and sums are added on the workers. A task whose worker is lost is done again.
 
-What is to be done is a *work*: it has points, the functions of a block, and a way to reduce one to
-totals, see :class:`pymc_ksd.engine.pairs.PairWork`.
+What is to be done is a *work*: it has points, their blocks, the functions of a block, and a way to
+reduce one to totals, see :class:`pymc_ksd.engine.pairs.PairWork`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 from pymc_ksd.compilation import FUNCTIONS_LOCK
 from pymc_ksd.engine.functions import Totals, is_long
-from pymc_ksd.engine.progress import ProgressBar
-from pymc_ksd.engine.schedule import ONE_THREAD, Block, number_of_pairs, upper_triangle
+from pymc_ksd.engine.progress import Advancing, ProgressBar
+from pymc_ksd.engine.schedule import ONE_THREAD, Block, number_of_pairs
 
 #: Tasks for each thread of the cluster, and the most blocks in one.
 _TASKS_PER_THREAD, _BLOCKS_PER_TASK = 32, 64
@@ -61,7 +61,7 @@ def _active_client(n_pairs: float) -> Any:
         return None
 
 
-def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar) -> Totals:
+def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar | Advancing) -> Totals:
     """Sum over all blocks on the workers of a cluster.
 
     Parameters
@@ -72,7 +72,7 @@ def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar) -> Totals:
         Points and what is wanted of them.
     size : int
         Points in a block.
-    bar : ProgressBar
+    bar : ProgressBar or Advancing
         Told how many pairs are done.
 
     Returns
@@ -88,11 +88,11 @@ def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar) -> Totals:
     return _attempt(client, work, size, bar)
 
 
-def _attempt(client: Any, work: Any, size: int, bar: ProgressBar) -> Totals:
+def _attempt(client: Any, work: Any, size: int, bar: ProgressBar | Advancing) -> Totals:
     from distributed import as_completed
 
     _wait_for_workers(client)
-    blocks = list(upper_triangle(work.points.n_points, size))
+    blocks = list(work.blocks(size))
     threads = max(1, sum(client.nthreads().values()))
     parts = _groups(blocks, min(_BLOCKS_PER_TASK, -(-len(blocks) // (_TASKS_PER_THREAD * threads))))
     futures: list[Any] = []

@@ -2,22 +2,21 @@ r"""Sums of Stein kernels times kernels of covariates, over all pairs of many sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_ksd.compilation import FUNCTIONS_LOCK
-from pymc_ksd.engine.functions import BlockFunctions, Totals
+from pymc_ksd.engine.functions import BlockFunctions, Totals, is_long
+from pymc_ksd.engine.machine_conditional import Covariates, stacked_work
 from pymc_ksd.engine.pairs import check_finite, chunks
-from pymc_ksd.engine.schedule import Block
+from pymc_ksd.engine.progress import Advancing
+from pymc_ksd.engine.schedule import Block, blocks_of_parts
 from pymc_ksd.engine.walk import PLAIN, Effort, add_up
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import Member
-
-#: What points are compared by, the same for all draws or different for each.
-Covariates = np.ndarray | list[np.ndarray] | None
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,30 @@ class _ConditionalWork:
     members: Sequence[Member]
     samples: Sequence[Sequence[Points]]
     covariates: Sequence[Covariates]
+    parts: tuple[int, ...]
 
     @property
-    def points(self) -> Points:
-        """One of the samples, which all have as many points."""
-        return self.samples[0][0]
+    def n_points(self) -> int:
+        """The number of points of a sample."""
+        return self.samples[0][0].n_points
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return self.samples[0][0].dim
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs of all samples."""
+        return sum(part**2 for part in self.parts) * sum(map(len, self.samples))
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """Walk the blocks of pairs."""
+        return blocks_of_parts(self.parts, size)
 
     def functions(self) -> BlockFunctions:
-        n_pairs = self.points.n_points**2 * sum(map(len, self.samples))
-        return BlockFunctions(self.members, None, n_pairs)
+        """Return the functions of a block."""
+        return BlockFunctions(self.members, None, self.n_pairs)
 
     def reduce(self, functions: BlockFunctions, block: Block) -> Totals:
         """Return the sums of a block, and those of its rows and of its columns."""
@@ -108,6 +122,9 @@ def evaluate_conditional(
     samples: Sequence[Sequence[Points]],
     covariates: Sequence[Covariates],
     effort: Effort = PLAIN,
+    *,
+    parts: Sequence[int] | None = None,
+    bar: Advancing | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Sum Stein kernels times kernels of covariates over all pairs, for many samples at once.
 
@@ -122,6 +139,10 @@ def evaluate_conditional(
         draws, or a list with those of each draw; None for the constant 1.
     effort : Effort, optional
         How sums are computed.
+    parts : sequence of int, optional
+        Lengths of parts within which alone points are compared, by default one of all.
+    bar : Advancing, optional
+        Told what share is done.
 
     Returns
     -------
@@ -130,7 +151,11 @@ def evaluate_conditional(
     rows : ndarray of shape (members, n, kernels)
         What each point has part in, added up over the first samples of all draws.
     """
-    totals = add_up(_ConditionalWork(members, samples, covariates), effort)
+    lengths = (samples[0][0].n_points,) if parts is None else tuple(parts)
+    work: Any = _ConditionalWork(members, samples, covariates, lengths)
+    if is_long(work.n_pairs):
+        work = stacked_work(members, samples, covariates, lengths) or work
+    totals = add_up(work, effort, bar)
     check_finite(totals.sums["u"], members)
     return totals.sums["u"], totals.of_points()
 

@@ -1,6 +1,7 @@
 """From radial kernels' PyTensor expressions to machine code for a block of pairs.
 
-Kernels and their derivatives are written out as Python and placed in a copy of
+Kernels and their derivatives are written out as Python, see
+:mod:`pymc_ksd.engine.written_kernels`, and placed in a copy of
 :mod:`pymc_ksd.engine.machine_loops`, which numba compiles. Copies live in PyTensor's directory of
 compiled code, named after their content, so that later processes find the machine code.
 """
@@ -14,7 +15,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -23,66 +24,18 @@ from typing import Any
 
 import numpy as np
 import pytensor
-import pytensor.tensor as pt
-from pytensor.graph.basic import Constant
-from pytensor.graph.traversal import graph_inputs, io_toposort
-from pytensor.scalar import Cast
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Sum
 
 from pymc_ksd.compilation import EVERYBODY, FUNCTIONS_LOCK, kept
 from pymc_ksd.engine.array_loops import ArrayLoops
+from pymc_ksd.engine.written_kernels import profile_source, single_source
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
-#: PyTensor's operations on numbers that NumPy has under the same name.
-_NUMPY = ("Cos", "Cosh", "Expm1", "Log", "Log1p", "Sin", "Sinh", "Sqrt", "Tan", "Tanh")
-#: What the operations are in Python; braces are their arguments.
-_CODE = {
-    **{name: f"np.{name.lower()}({{0}})" for name in _NUMPY},
-    "Abs": "abs({0})",
-    "EQ": "{0} == {1}",
-    "Exp": "exp({0})",
-    "Identity": "{0}",
-    "GE": "{0} >= {1}",
-    "GT": "{0} > {1}",
-    "LE": "{0} <= {1}",
-    "LT": "{0} < {1}",
-    "Maximum": "max({0}, {1})",
-    "Minimum": "min({0}, {1})",
-    "NEQ": "{0} != {1}",
-    "Neg": "-{0}",
-    "Pow": "{0} ** {1}",
-    "Reciprocal": "1.0 / {0}",
-    "ScalarMaximum": "max({0}, {1})",
-    "ScalarMinimum": "min({0}, {1})",
-    "Second": "{1}",
-    "Sqr": "{0} * {0}",
-    "Sub": "{0} - {1}",
-    "Switch": "{1} if {0} else {2}",
-    "TrueDiv": "{0} / {1}",
-}
-#: What some of them are for arrays.
-_ARRAY_CODE = _CODE | {
-    "Abs": "np.abs({0})",
-    "Exp": "np.exp({0})",
-    "Maximum": "np.maximum({0}, {1})",
-    "Minimum": "np.minimum({0}, {1})",
-    "ScalarMaximum": "np.maximum({0}, {1})",
-    "ScalarMinimum": "np.minimum({0}, {1})",
-    "Switch": "np.where({0}, {1}, {2})",
-}
-#: Operations with any number of arguments.
-_CHAINS = {"Add": " + ", "Mul": " * "}
 #: Kernels' code that this machine cannot compile.
 _unusable: set[str] = set()
 #: Between what lines of the template the code is that is repeated for every kernel, and its own.
 _KERNEL = re.compile(r"^ *# <kernel>\n(.*?)^ *# </kernel>\n", re.DOTALL | re.MULTILINE)
 _PROFILE = re.compile(r"^# <profile>\n.*?^# </profile>\n", re.DOTALL | re.MULTILINE)
-
-
-#: What stands before the definition of every function of the loops.
-_DECORATOR = "@njit(**_OPTIONS)\n"
 
 
 @dataclass(frozen=True)
@@ -151,7 +104,7 @@ def machine_loops(steins: Iterable[SteinKernel], *, compiled: bool = True) -> Ma
             kernel = stein.kernel
             key = ("source", kernel.structure, compiled)
             source = kept(EVERYBODY, key, partial(profile_source, kernel, arrays=not compiled))
-            if source is not None and (not compiled or _compiles(source, kernel)):
+            if source is not None and (not compiled or _compiles(source, kernel, _loops_module)):
                 found[kernel.structure] = source
         if not found:
             return None
@@ -175,12 +128,14 @@ def machine_signs() -> ModuleType:
     return stored_module(template("machine_signs"))
 
 
-def _compiles(source: str, kernel: Kernel) -> bool:
+def _compiles(
+    source: str, kernel: Kernel, module_of: Callable[[tuple[str, ...]], ModuleType]
+) -> bool:
     """Whether a kernel's own code can be compiled, the only part that is not the same for all."""
     if source in _unusable:
         return False
     try:
-        module = _loops_module((source,))
+        module = module_of((source,))
         module.profile_0(1.0, tuple(map(float, kernel.parameter_values(1.0))))
         return True
     except Exception as error:  # of numba, of the compiler or of the file system
@@ -192,74 +147,6 @@ def _compiles(source: str, kernel: Kernel) -> bool:
             stacklevel=3,
         )
         return False
-
-
-def profile_source(kernel: Kernel, *, arrays: bool = False) -> str | None:
-    """Return Python code for a radial kernel and its first two derivatives.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    arrays : bool, default False
-        Whether squared distances are arrays and nothing is to be compiled.
-
-    Returns
-    -------
-    str or None
-        Functions ``profile_0(squared, parameters)`` and ``parameters_0(row)``, which takes the
-        parameters from the beginning of an array; None where the kernel's expression has operations
-        that are not written out here.
-    """
-    squared = pt.dscalar("squared")
-    count = len(kernel.parameter_values(1.0))
-    parameters = [pt.dscalar(f"parameters[{index}]") for index in range(count)]
-    derivatives = kernel.profile_derivatives(squared, parameters)
-    outputs = [pt.as_tensor_variable(part) for part in derivatives]
-    inputs = [squared, *parameters]
-    names = {variable: variable.name for variable in inputs}
-
-    def name(variable: Any) -> str:
-        if isinstance(variable, Constant):
-            return f"({float(variable.data.item())!r})"
-        return str(names[variable])
-
-    roots = set(graph_inputs(outputs)) - set(inputs)
-    if not all(_is_number(root) for root in roots):
-        return None
-    lines: dict[str, str] = {}
-    known = _ARRAY_CODE if arrays else _CODE
-    for node in io_toposort(inputs, outputs):
-        arguments = [name(variable) for variable in node.inputs]
-        if isinstance(node.op, DimShuffle | Sum):  # of a single number
-            names[node.outputs[0]] = arguments[0]
-            continue
-        if not isinstance(node.op, Elemwise) or not all(node.outputs[0].broadcastable):
-            return None
-        if isinstance(node.op.scalar_op, Cast) and node.outputs[0].dtype == "float64":
-            names[node.outputs[0]] = arguments[0]
-            continue
-        kind = type(node.op.scalar_op).__name__
-        if kind not in known | _CHAINS:
-            return None
-        code = known[kind].format(*arguments) if kind in known else _CHAINS[kind].join(arguments)
-        # What has been computed before is used again.
-        names[node.outputs[0]] = lines.setdefault(code, f"v{len(lines)}")
-    results = ", ".join(name(output) for output in outputs)
-    body = "".join(f"    {variable} = {code}\n" for code, variable in lines.items())
-    numbers = "".join(f"row[{index}], " for index in range(count))
-    profile = f"def profile_0(squared, parameters):\n{body}    return {results}\n"
-    if arrays:
-        return profile
-    return f"{_DECORATOR}{profile}\n\n{_DECORATOR}def parameters_0(row):\n    return ({numbers})\n"
-
-
-def _is_number(variable: Any) -> bool:
-    """Whether what a graph begins with is one finite number."""
-    if not isinstance(variable, Constant):
-        return False
-    value = np.asarray(variable.data)
-    return value.size == 1 and value.dtype.kind in "fiub" and bool(np.isfinite(value).all())
 
 
 @cache
@@ -275,8 +162,21 @@ def _loops_module(sources: tuple[str, ...]) -> ModuleType:
     -------
     module
     """
+    return stored_module(_for_every_kernel(template("machine_loops"), sources))
 
-    def for_every_kernel(section: re.Match[str]) -> str:
+
+@cache
+def _conditional_module(sources: tuple[str, ...]) -> ModuleType:
+    """Return the loops over a block of pairs of many samples, with kernels' code inside."""
+    first = _for_every_kernel(template("machine_loops"), sources)
+    _, added = template("conditional_loops").split("# <added>\n")
+    return stored_module(f"{first}\n\n{_for_every_kernel(added, sources)}")
+
+
+def _for_every_kernel(text: str, sources: tuple[str, ...]) -> str:
+    """Repeat what is between the marks of a template for every kernel's code."""
+
+    def repeated(section: re.Match[str]) -> str:
         before, *after = _PROFILE.split(section[1])
         texts = [source.join([before, *after]) for source in sources]
         return "".join(
@@ -284,7 +184,35 @@ def _loops_module(sources: tuple[str, ...]) -> ModuleType:
             for number, text in enumerate(texts)
         )
 
-    return stored_module(_KERNEL.sub(for_every_kernel, template("machine_loops")))
+    return _KERNEL.sub(repeated, text)
+
+
+def conditional_loops(members: Sequence[Member]) -> MachineLoops | None:
+    """Return machine code for sums of Stein kernels times kernels of covariates, if all have it."""
+    operators = {member.stein.operator.name for member in members}
+    if len(operators) > 1 or not all(_may_be_conditional(member.stein) for member in members):
+        return None
+    found: dict[Hashable, str] = {}
+    with FUNCTIONS_LOCK:
+        for kernel in (member.stein.kernel for member in members):
+            source = kept(EVERYBODY, ("conditional", kernel.structure), partial(_both, kernel))
+            if source is None or not _compiles(source, kernel, _conditional_module):
+                return None
+            found[kernel.structure] = source
+        sources = tuple(sorted(set(found.values())))
+        kinds = {structure: sources.index(source) for structure, source in found.items()}
+        return MachineLoops(_conditional_module(sources), kinds)
+
+
+def _may_be_conditional(stein: SteinKernel) -> bool:
+    operator = stein.operator
+    return not stein.compile_kwargs and operator.has_conditional_code and stein.kernel.radial
+
+
+def _both(kernel: Kernel) -> str | None:
+    """Return a kernel's code in double and in single precision."""
+    profile, single = profile_source(kernel), single_source(kernel)
+    return None if profile is None or single is None else f"{profile}\n\n{single}"
 
 
 def template(name: str) -> str:

@@ -90,6 +90,20 @@ class PairWork:
     coordinates: bool = False
     groups: np.ndarray | None = None
 
+    @property
+    def n_points(self) -> int:
+        """The number of points."""
+        return self.points.n_points
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return self.points.dim
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """Walk the blocks of pairs."""
+        return upper_triangle(self.n_points, size)
+
     def functions(self) -> BlockFunctions:
         """Return the functions that reduce a block."""
         wanted = Wanted(self.weights is not None, self.coordinates, self.groups is not None)

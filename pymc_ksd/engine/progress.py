@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.errors import LiveError
@@ -73,6 +74,33 @@ class ProgressBar:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
+
+
+@dataclass(frozen=True)
+class Advancing:
+    """Part of a longer work, whose own units are counted in those of a bar.
+
+    Attributes
+    ----------
+    bar : ProgressBar
+        The bar of the whole work.
+    amount : float
+        How much of it this part is.
+    total : float
+        How many units of its own the part has.
+    """
+
+    bar: ProgressBar
+    amount: float
+    total: float = 1.0
+
+    def of(self, total: float) -> Advancing:
+        """Return the same part in other units of its own."""
+        return replace(self, total=total)
+
+    def advance(self, done: float) -> None:
+        """Report that so many of the part's own units are finished."""
+        self.bar.advance(self.amount * done / self.total)
 
 
 @contextmanager

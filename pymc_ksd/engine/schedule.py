@@ -28,6 +28,14 @@ def upper_triangle(n: int, size: int, first: int = 0) -> Iterator[Block]:
             yield rows, columns
 
 
+def blocks_of_parts(parts: Iterable[int], size: int) -> Iterator[Block]:
+    """Visit all pairs of points within each of several parts, which follow one another."""
+    first = 0
+    for n in parts:
+        yield from upper_triangle(n, size, first)
+        first += n
+
+
 def number_of_pairs(block: Block) -> float:
     """Return how many of the n (n + 1) / 2 pairs a block stands for."""
     rows, columns = block

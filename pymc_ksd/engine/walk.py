@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from pymc_ksd.compilation import FUNCTIONS_LOCK
 from pymc_ksd.engine.cluster import checked_client, on_cluster
 from pymc_ksd.engine.functions import Totals
-from pymc_ksd.engine.progress import progress_bar
-from pymc_ksd.engine.schedule import in_order, number_of_pairs, upper_triangle
+from pymc_ksd.engine.progress import Advancing, progress_bar
+from pymc_ksd.engine.schedule import in_order, number_of_pairs
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Effort:
 PLAIN = Effort()
 
 
-def add_up(work: Any, effort: Effort) -> Totals:
+def add_up(work: Any, effort: Effort, bar: Advancing | None = None) -> Totals:
     """Reduce every block once and add up what comes of it.
 
     Parameters
@@ -44,23 +45,31 @@ def add_up(work: Any, effort: Effort) -> Totals:
         What is to be done, see :mod:`pymc_ksd.engine.cluster`.
     effort : Effort
         How it is done.
+    bar : Advancing, optional
+        Told what share of the work is done; by default a bar of its own is shown.
 
     Returns
     -------
     Totals
         Sums over all blocks.
     """
-    n, functions = work.points.n_points, work.functions()
+    functions = work.functions()
     client = checked_client(effort.client, functions.n_pairs)
-    size = effort.block_size or functions.block_size(n, work.points.dim)
-    with progress_bar("Comparing points", n * (n + 1) / 2, effort.progressbar) as bar:
+    size = effort.block_size or functions.block_size(work.n_points, work.dim)
+    blocks = list(work.blocks(size))
+    total = sum(map(number_of_pairs, blocks))
+    with (
+        progress_bar("Comparing points", total, effort.progressbar)
+        if bar is None
+        else nullcontext(bar.of(total))
+    ) as shown:
         if client:
-            return on_cluster(client, work, size, bar)
-        totals, threads = Totals(), functions.count if n > size else 1
+            return on_cluster(client, work, size, shown)
+        totals, threads = Totals(), functions.count if len(blocks) > 1 else 1
         with FUNCTIONS_LOCK:
             for block, found in in_order(
-                lambda block: work.reduce(functions, block), upper_triangle(n, size), threads
+                lambda block: work.reduce(functions, block), blocks, threads
             ):
                 totals.add(found)
-                bar.advance(number_of_pairs(block))
+                shown.advance(number_of_pairs(block))
     return totals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -10,7 +11,9 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Cast
 from pytensor.scan.op import Scan
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_ksd.compilation import built_once, compile_function, kept, one_at_a_time
@@ -51,12 +54,33 @@ def _build(model: pm.Model) -> Belonging:
         with np.errstate(all="ignore"):
             return dict(zip(outputs, function()(*given), strict=True))
 
+    # Not the model itself, which would then never be let go.
+    observed = {str(rv.name): model.rvs_to_values[rv] for rv in model.observed_RVs}
     return Belonging(
         tuple(_labelled(model, name) for name in names),
         tuple(_labelled(model, name) for name in outputs),
         compute,
         _has_centred_inputs(model),
+        lambda: _observed(observed),
     )
+
+
+def _observed(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the data of observed variables, as far as nothing is computed from them first."""
+    found = {}
+    for name, value in values.items():
+        if _is_cast(value):  # as whole numbers are that were given as others
+            value = value.owner.inputs[0]
+        if isinstance(value, Constant):
+            found[name] = np.asarray(value.data)
+        elif isinstance(value, SharedVariable):
+            found[name] = np.asarray(value.get_value())
+    return found
+
+
+def _is_cast(value: Any) -> bool:
+    op = getattr(value.owner, "op", None)
+    return isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast)
 
 
 def _labelled(model: pm.Model, name: str) -> Variable:

@@ -8,6 +8,7 @@ through PyMC's own compiled function of one point, which sampling may already ha
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,12 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import built_once, compile_function, inline_inner_graphs
+from pymc_ksd.compilation import (
+    built_once,
+    compile_function,
+    inline_inner_graphs,
+    unoptimised_function,
+)
 from pymc_ksd.models.log_density import (
     check_free_logp,
     check_has_logp,
@@ -102,10 +108,13 @@ def free_target(
     )
     is_posterior = bool(model.observed_RVs or model.potentials)
     prior = _simulate(rvs)
+    # Not the model itself, which must not be kept by what is kept for it.
+    reference = weakref.ref(model)
+    gradient = built_once(lambda: _gradient(_alive(reference), rvs, variables, compile_kwargs))
     return Target(
         variables=variables,
         operator="langevin",
-        values=_gradient(model, rvs, variables, compile_kwargs),
+        values=lambda points: gradient()(points),
         unconstrain=_unconstrain(model, constrained, unconstrained),
         simulate=None if is_posterior else prior,
         no_simulation="a posterior, or a density with a Potential, cannot be simulated directly",
@@ -114,7 +123,47 @@ def free_target(
         pointwise=True,
         constrain=_constrain(model, rvs, variables),
         prior=prior,
+        build=gradient,
+        log_density=_log_density(reference, rvs, variables),
     )
+
+
+def _alive(reference: weakref.ref[pm.Model]) -> pm.Model:
+    """Return the model, unless nobody holds it any more."""
+    model = reference()
+    if model is None:
+        raise ValueError("The model whose density is wanted does not exist any more: keep it.")
+    return model
+
+
+def _log_density(
+    reference: weakref.ref[pm.Model],
+    rvs: Sequence[TensorVariable],
+    variables: Sequence[Variable],
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the log density of a few points, from a graph that is evaluated as it stands.
+
+    Nothing is rewritten, which takes most of the time even where nothing is compiled.
+    """
+
+    def build() -> Any:
+        model = _alive(reference)
+        logp = model.logp(vars=list(rvs)) if len(rvs) < len(model.free_RVs) else model.logp()
+        return unoptimised_function([model.rvs_to_values[rv] for rv in rvs], logp)
+
+    function = built_once(build)
+    stops = np.cumsum([variable.unconstrained_size for variable in variables])[:-1]
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        found = []
+        with np.errstate(all="ignore"):
+            for point in points:
+                parts = zip(variables, np.split(point, stops), strict=True)
+                shaped = [part.reshape(v.unconstrained_shape) for v, part in parts]
+                found.append(float(function()(*shaped)))
+        return np.array(found)
+
+    return log_density
 
 
 def _select(model: pm.Model, var_names: Sequence[str] | None) -> list[TensorVariable]:

@@ -53,9 +53,10 @@ def _build(
         target = free_target(model, names, compile_kwargs)
     else:
         target = fixed_target(model, names, sample_dims, compile_kwargs)
+    behind = data_behind(model)
     return replace(
         target,
-        values=explained(target.values, data_behind(model)),
+        values=explained(target.values, behind),
         belonging=belonging(model) if model.free_RVs else None,
     )
 

@@ -79,12 +79,16 @@ class Belonging:
         Maps values of the free variables at one point, by name, to those deterministics.
     has_centred_inputs : bool
         Whether there is a table of inputs whose columns all have mean zero, as Bambi makes them.
+    observed : callable
+        Returns the model's data by the names of its observed variables, as they are when it is
+        called, where they are plain numbers.
     """
 
     free: tuple[Variable, ...]
     computed: tuple[Variable, ...]
     compute: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
     has_centred_inputs: bool
+    observed: Callable[[], dict[str, np.ndarray]] = dict
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,13 @@ class Target:
     prior : callable, optional
         Draws samples as `simulate` does, from what the variables come from without the data. None
         when it is not known.
+    build : callable, optional
+        Makes `values` ready, where that takes long; otherwise its first call does.
+    log_density : callable, optional
+        Maps a few points to their log densities, without anything that takes long. None where
+        `values` is as good.
+    stored : bool
+        Whether scores are known nowhere but at draws that they are stored with.
     """
 
     variables: tuple[Variable, ...]
@@ -141,6 +152,9 @@ class Target:
     bambi: BambiParameters | None = None
     constrain: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     prior: Callable[[int, np.random.Generator], Mapping[str, np.ndarray]] | None = None
+    build: Callable[[], Any] | None = None
+    log_density: Callable[[np.ndarray], np.ndarray] | None = None
+    stored: bool = False
 
     @property
     def names(self) -> list[str]:

@@ -64,25 +64,9 @@ def plot_ksd_evolution(
     # With independent draws the expected square is the mean of u(x, x) over their number.
     ideal = np.sqrt(evolution["ess_ksd"].values * ksd**2 / n_draws)
     picture.line("ideal", n_draws, ideal, color=NEUTRAL, linestyle=DASHED, width=1.5)
-    _make_logarithmic(picture.axes)
+    picture.make_logarithmic("xy")
     return picture.close(
         xlabel="draws (thin: each chain, thick: all chains, dashed: ideal)",
         ylabel="KSD",
         title=growth(evolution)[1],
     )
-
-
-def _make_logarithmic(axes: Any) -> None:
-    """Make both axes logarithmic on the backend at hand."""
-    if hasattr(axes, "set_xscale"):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-    elif hasattr(axes, "update_xaxes"):
-        axes.update_xaxes(type="log")
-        axes.update_yaxes(type="log")
-    elif hasattr(axes, "x_scale"):
-        from bokeh.models import LogAxis, LogScale, LogTicker
-
-        axes.x_scale, axes.y_scale = LogScale(), LogScale()
-        for place in ("below", "left"):
-            setattr(axes, place, [LogAxis(ticker=LogTicker())])

@@ -123,6 +123,20 @@ class Picture:
                 # Matplotlib has to make room for it.
                 figure.set_layout_engine("constrained")
 
+    def make_logarithmic(self, which: str) -> None:
+        """Make the axes "x", "y" or both, "xy", logarithmic on the backend at hand."""
+        axes, places = self.axes, {"x": "below", "y": "left"}
+        for one in which:
+            if hasattr(axes, "set_xscale"):
+                getattr(axes, f"set_{one}scale")("log")
+            elif hasattr(axes, "update_xaxes"):
+                getattr(axes, f"update_{one}axes")(type="log")
+            elif hasattr(axes, "x_scale"):
+                from bokeh.models import LogAxis, LogScale, LogTicker
+
+                setattr(axes, f"{one}_scale", LogScale())
+                setattr(axes, places[one], [LogAxis(ticker=LogTicker())])
+
     def close(self, **texts: str) -> PlotCollection:
         """Write title and labels of the axes, and return the collection."""
         for visual, text in texts.items():

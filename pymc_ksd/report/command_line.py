@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import io
 import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pymc as pm
-import xarray as xr
+import pandas as pd
 from rich.console import Console
 
 from pymc_ksd._version import __version__
-from pymc_ksd.models.bambi_models import is_bambi
+from pymc_ksd.diagnostics.compare import ksd_compare
+from pymc_ksd.diagnostics.judged import NOT_TESTED, deciding
+from pymc_ksd.report.loading import CannotRun, load_draws, load_model, load_sampler
+from pymc_ksd.report.machine_readable import of_battery, of_check, of_failure
 from pymc_ksd.report.report import Report
 from pymc_ksd.report.run_checks import LEAST_ALPHA, ksd_report
-from pymc_ksd.report.verdict import deciding, why_untold
+from pymc_ksd.report.verdict import why_untold
+from pymc_ksd.samplers.battery import battery
+from pymc_ksd.samplers.targets import TARGETS
+from pymc_ksd.samples.belonging import MismatchError
 
 PASSED, REJECTED, FAILED = 0, 1, 2
+#: What the draws that are checked are called beside others.
+CHECKED = "checked"
 
 _EXAMPLES = """\
 examples:
@@ -36,16 +43,16 @@ examples:
       For a pipeline: the numbers as JSON, and the exit code.
   pymc-ksd check model.py posterior.nc --margin 0.1
       Is every mean within 0.1 sd, and every sd within 10 %, of the posterior's?
+  pymc-ksd check model.py nuts.nc --compare advi=advi.nc --compare smc=smc.nc
+      The same for nuts.nc, and which sampler's draws are worth most.
+  pymc-ksd battery my_package.sampler:sample
+      Is the function sample(model, random_seed) in my_package/sampler.py a sampler?
 
 exit codes:
   0  passed: nothing was rejected, and with --margin everything is certified to lie within it
-  1  rejected: the draws, or with --ppc the model, at level ALPHA
+  1  rejected: the draws, with --ppc the model, or the sampler, at level ALPHA
   2  cannot tell, or the check or a part of it could not run; the reason is on standard error
 """
-
-
-class _CannotRun(Exception):
-    """Something that the user has to mend before anything can be checked."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,45 +71,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        report, unsaved = _check(options)
-        failed = report.status == "cannot tell" or unsaved
-        code = REJECTED if report.rejected else FAILED if failed else PASSED
-        reason = " ".join([*report.missing, *unsaved] if code == FAILED else unsaved)
-        options.report = None if unsaved else options.report
-    except _CannotRun as problem:
-        report, code, reason = None, FAILED, str(problem)
+        answer = _check(options) if options.command == "check" else _battery(options)
+    except CannotRun as problem:
+        answer = _failed(options, "could_not_run", str(problem))
     except KeyboardInterrupt:
-        report, code, reason = None, FAILED, "interrupted"
+        answer = _failed(options, "interrupted", "interrupted")
     except Exception as problem:
-        report, code, reason = None, FAILED, f"{type(problem).__name__}: {problem}"
+        code = "mismatch" if isinstance(problem, MismatchError) else "could_not_run"
+        answer = _failed(options, code, f"{type(problem).__name__}: {problem}")
     # What was found is decided: a reader that has gone, or cannot show a letter, changes nothing.
     try:
-        _show(report, reason, options)
+        _show(answer, as_json=options.json)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code
+    return answer.code
 
 
-def _show(report: Report | None, reason: str, options: argparse.Namespace) -> None:
-    """Print the report, and what could not run."""
+@dataclass(frozen=True)
+class _Answer:
+    """What a command found.
+
+    Attributes
+    ----------
+    code : int
+        The exit code.
+    contents : dict
+        The same for programs.
+    shown : list
+        The same for people, as a ``rich`` console prints it.
+    complaints : dict
+        What stands on standard error: what is the matter, and why.
+    """
+
+    code: int
+    contents: dict[str, Any]
+    shown: list[Any] = field(default_factory=list)
+    complaints: dict[str, str] = field(default_factory=dict)
+
+
+def _failed(options: argparse.Namespace, code: str, reason: str) -> _Answer:
+    contents = of_failure(options.command, FAILED, code, reason)
+    return _Answer(FAILED, contents, complaints={"could not run": reason})
+
+
+def _show(answer: _Answer, *, as_json: bool) -> None:
+    """Print what was found, and what could not run."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    untold = []
-    if report is not None and not report.rejected:
-        untold = why_untold(deciding(report.test, report.moments), report.check, report.modes)
-    for what, why in {"cannot tell": " ".join(untold), "could not run": reason}.items():
+    for what, why in answer.complaints.items():
         if why:
             print(f"pymc-ksd: {what}: {why}", file=sys.stderr)  # noqa: T201
-    if options.json:
-        failed = {"status": "cannot tell", "reason": reason, "error": reason}
-        contents = failed if report is None else report.to_dict()
-        print(json.dumps(contents, indent=2, allow_nan=False))  # noqa: T201
-    elif report is not None:
-        console = Console()
-        console.print(report)
-        if options.report:
-            console.print(f"Report: {options.report}", markup=False, highlight=False)
+    if as_json:
+        print(json.dumps(answer.contents, indent=2, allow_nan=False))  # noqa: T201
+        return
+    console = Console()
+    for one in answer.shown:
+        console.print(one, markup=False, highlight=False)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -143,17 +168,71 @@ def _parser() -> argparse.ArgumentParser:
         "every sd within this fraction",
     )
     check.add_argument(
+        "--compare",
+        metavar="NAME=DRAWS.nc",
+        type=_named_file,
+        action="append",
+        default=[],
+        help="rank these draws beside IDATA.nc, which alone decides the exit code; may be repeated",
+    )
+    check.add_argument(
         "--ppc", action="store_true", help="also check whether the model explains its data"
     )
     check.add_argument(
         "--modes",
-        action="store_true",
-        help="also look for modes, and test whether the draws visit them in the right proportions",
+        action=argparse.BooleanOptionalAction,
+        help="look for modes, and test whether the draws visit them in the right proportions; by "
+        "default where that takes a few seconds at most",
     )
     check.add_argument(
         "--seed", type=int, default=0, help="seed that makes the check repeatable (default 0)"
     )
+    _add_battery(commands)
     return parser
+
+
+def _add_battery(commands: Any) -> None:
+    """Add the command that tries a sampler."""
+    trial = commands.add_parser(
+        "battery",
+        help="try a sampler on targets with known trouble",
+        description="Try a sampler on targets with known trouble, and make sure that samplers "
+        "which are known to be wrong are caught.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    trial.add_argument(
+        "sampler",
+        metavar="MODULE:FUNCTION",
+        help="a function of a pm.Model and random_seed that returns draws, in a module or in a "
+        "Python file",
+    )
+    trial.add_argument(
+        "--targets",
+        metavar="NAME",
+        nargs="+",
+        choices=[target.name for target in TARGETS],
+        help="some targets only: " + ", ".join(repr(target.name) for target in TARGETS),
+    )
+    trial.add_argument(
+        "--no-controls", action="store_true", help="do not try samplers that are known to be wrong"
+    )
+    trial.add_argument("--json", action="store_true", help="print JSON instead of text")
+    trial.add_argument(
+        "--alpha", type=_level, default=0.05, help="level of all targets together (default 0.05)"
+    )
+    trial.add_argument(
+        "--seed", type=int, default=0, help="seed of the battery and of the sampler (default 0)"
+    )
+
+
+def _named_file(text: str) -> tuple[str, str]:
+    name, equals, place = text.partition("=")
+    if not (name and equals and place) or name == CHECKED:
+        raise argparse.ArgumentTypeError(
+            f"must be NAME=DRAWS.nc with a name other than {CHECKED!r}, got {text}"
+        )
+    return name, place
 
 
 def _level(text: str) -> float:
@@ -172,16 +251,16 @@ def _margin(text: str) -> float:
     return value
 
 
-def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
-    """Return the report, and why its page was not written, if so."""
+def _check(options: argparse.Namespace) -> _Answer:
+    """Check draws, and the model, and write the page."""
     page = Path(options.report) if options.report else None
     if page is not None and (page.is_dir() or not os.access(page.parent, os.W_OK)):
-        raise _CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
-    # What the user's file and progress bars print must not mix with JSON.
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those about the model and the draws are in the report
+        raise CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
+    comparison, untested = None, []
+    with _quietly():
         model = load_model(options.model)
         draws = load_draws(options.idata)
+        others = {name: load_draws(place) for name, place in options.compare}
         report = ksd_report(
             model,
             draws,
@@ -193,111 +272,73 @@ def _check(options: argparse.Namespace) -> tuple[Report, list[str]]:
             random_seed=options.seed,
             progressbar=sys.stderr.isatty(),
         )
-        unsaved = []
-        if page is not None:
-            try:
-                report.save(page)
-            except Exception as problem:  # of a plot or of the disk: what was found stays found
-                unsaved.append(f"{page} was not written: {type(problem).__name__}: {problem}")
-    return report, unsaved
-
-
-def load_model(place: str) -> Any:
-    """Return the model in a Python file.
-
-    Parameters
-    ----------
-    place : str
-        ``"file.py"``, when it has one model, or ``"file.py:name"``, where the name is that of a
-        model or of a function without arguments that returns one.
-
-    Returns
-    -------
-    pm.Model or bambi.Model
-    """
-    file, _, name = place.rpartition(":") if _has_name(place) else (place, "", "")
-    path = Path(file)
-    if not path.is_file():
-        raise _CannotRun(f"there is no file {file}")
-    names = _executed(path)
-    models = {key: value for key, value in names.items() if _is_model(value)}
-    known = ", ".join(models) or "none"
-    if not name:
-        if len({id(model) for model in models.values()}) != 1:
-            raise _CannotRun(f"{file} must have one pm.Model, found: {known}; say {file}:name")
-        return next(iter(models.values()))
-    if name not in names:
-        raise _CannotRun(f"{file} has no {name!r}; models in it: {known}")
-    found = names[name]
-    if callable(found) and not _is_model(found):
-        with _running(path):
-            found = found()
-    if not _is_model(found):
-        raise _CannotRun(
-            f"{name!r} in {file} must be a pm.Model or a function that returns one, got "
-            f"{type(found).__name__}"
-        )
-    return found
-
-
-def _is_model(value: Any) -> bool:
-    return isinstance(value, pm.Model) or is_bambi(value)
-
-
-def _has_name(place: str) -> bool:
-    """Whether a name follows the file; a drive letter is not one."""
-    return place.rpartition(":")[2].isidentifier() and not Path(place).is_file()
-
-
-def _executed(path: Path) -> dict[str, Any]:
-    """Run a file as a module, not as a script, and return its names."""
-    spec = importlib.util.spec_from_file_location(f"pymc_ksd_model_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise _CannotRun(f"{path} must be a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses, for one, look for it
-    with _running(path):
-        spec.loader.exec_module(module)
-    return vars(module)
+        if others:
+            comparison = _compared(options, model, {CHECKED: draws, **others})
+            rows = comparison[comparison["status"] == NOT_TESTED]["reason"]
+            untested = [f"{name} was not compared: {reason}" for name, reason in rows.items()]
+        unsaved = _saved(report, page)
+    failed = report.status == "cannot tell" or unsaved or untested
+    code = REJECTED if report.rejected else FAILED if failed else PASSED
+    left_out = [*unsaved, *untested]
+    untold = []
+    if not report.rejected:
+        untold = why_untold(deciding(report.test, report.moments), report.check, report.modes)
+    shown: list[Any] = [report] + ([] if comparison is None else [_as_text(comparison)])
+    if page is not None and not unsaved:
+        shown.append(f"Report: {options.report}")
+    complaints = {
+        "cannot tell": " ".join(untold),
+        "could not run": " ".join([*report.missing, *left_out] if code == FAILED else left_out),
+    }
+    return _Answer(code, of_check(report, code, comparison, left_out), shown, complaints)
 
 
 @contextlib.contextmanager
-def _running(path: Path) -> Iterator[None]:
-    """Let a file import what lies beside it, as a script can, and say so when it fails."""
-    before = list(sys.path)
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
+def _quietly() -> Iterator[None]:
+    """Keep what users' files and progress bars print from mixing with what was found."""
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those about the model and the draws are in the report
         yield
-    except (Exception, SystemExit) as problem:
-        raise _CannotRun(f"{path} failed with {type(problem).__name__}: {problem}") from problem
-    finally:
-        sys.path[:] = before
 
 
-def load_draws(place: str) -> xr.DataTree:
-    """Return the draws in a netCDF file or a zarr folder.
-
-    Parameters
-    ----------
-    place : str
-        The file, as ArviZ of either stack has saved it.
-
-    Returns
-    -------
-    xarray.DataTree
-    """
-    path = Path(place)
-    if not path.exists():
-        raise _CannotRun(f"there is no file {place}")
+def _saved(report: Report, page: Path | None) -> list[str]:
+    """Write the page, if there is to be one, and return why it was not written."""
+    if page is None:
+        return []
     try:
-        tree: xr.DataTree = xr.open_datatree(path, engine="zarr" if path.is_dir() else "h5netcdf")
-        tree.load()
-        tree.close()
-    except Exception as problem:
-        raise _CannotRun(
-            f"{place} cannot be read as netCDF or zarr ({type(problem).__name__}: {problem})"
-        ) from problem
-    if "posterior" not in tree.children:
-        groups = ", ".join(tree.children) or "none"
-        raise _CannotRun(f"{place} has no group 'posterior'; its groups: {groups}")
-    return tree
+        report.save(page)
+    except Exception as problem:  # of a plot or of the disk: what was found stays found
+        return [f"{page} was not written: {type(problem).__name__}: {problem}"]
+    return []
+
+
+def _compared(options: argparse.Namespace, model: Any, draws: Mapping[str, Any]) -> pd.DataFrame:
+    return ksd_compare(
+        model,
+        draws,
+        alpha=options.alpha,
+        random_seed=options.seed,
+        progressbar=sys.stderr.isatty(),
+    )
+
+
+def _as_text(comparison: pd.DataFrame) -> str:
+    columns = ["rank", "status", "p_value", "bias_mean", "bias_sd", "ess_ksd", "ess_per_second"]
+    return str(comparison[columns].to_string(float_format="{:.3g}".format, na_rep="–"))
+
+
+def _battery(options: argparse.Namespace) -> _Answer:
+    """Try a sampler on the targets."""
+    with _quietly():
+        sampler = load_sampler(options.sampler)
+        result = battery(
+            sampler,
+            targets=options.targets,
+            controls=not options.no_controls,
+            alpha=options.alpha,
+            random_seed=options.seed,
+            progressbar=sys.stderr.isatty(),
+        )
+    code = {"passed": PASSED, "rejected": REJECTED}.get(result.status, FAILED)
+    complaints = {"cannot tell": " ".join(result.reasons)} if code == FAILED else {}
+    return _Answer(code, of_battery(result, code), [str(result)], complaints)

@@ -44,12 +44,28 @@ _MISFITS = {
         "The misfit changes with the fitted values: let the spread or the shape vary with them, or "
         "transform the outcome."
     ),
+    "past": (
+        "The misfit changes with what came before: add lags, or let the spread depend on the steps "
+        "before."
+    ),
     "inputs": (
         "The misfit changes with the inputs: add a curve, an interaction, a group effect or a "
         "spread that depends on them."
     ),
+    "groups": (
+        "The misfit differs between groups: add a group effect, or let the spread or the shape "
+        "differ between them."
+    ),
+    "inputs within groups": (
+        "The misfit changes with the inputs in another way in every group: let slopes or curves "
+        "vary between groups."
+    ),
     "covariates": (
         "The misfit changes with the covariates that were given: let the model depend on them."
+    ),
+    "covariates within groups": (
+        "The misfit changes with the covariates that were given, in another way in every group: "
+        "let the model depend on both."
     ),
 }
 _WITNESS_SHOWS = "plot_ksd_witness shows where the model expects larger or smaller values."

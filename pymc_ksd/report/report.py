@@ -308,7 +308,12 @@ def _mode_values(modes: xr.Dataset) -> dict[str, Any]:
 
 
 def _answer(result: xr.Dataset) -> dict[str, Any]:
-    return {"status": status_of(result), "reason": str(result.attrs.get("reason", ""))}
+    return {
+        "status": status_of(result),
+        "reason": str(result.attrs.get("reason", "")),
+        "reason_code": str(result.attrs.get("reason_code", "")),
+        "mismatch": str(result.attrs.get("mismatch", "")),
+    }
 
 
 def _check_values(check: xr.Dataset) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_ksd.diagnostics.judged import deciding
 from pymc_ksd.diagnostics.measured import DrawsResults, diagnose_draws
-from pymc_ksd.diagnostics.modes import ksd_modes
+from pymc_ksd.diagnostics.modes import ksd_modes, modes_if_cheap
 from pymc_ksd.diagnostics.predictive.check import ksd_ppc
 from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.diagnostics.summary import with_moments
@@ -28,8 +29,14 @@ from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
-from pymc_ksd.report.verdict import all_findings, deciding, verdict, why_untold, with_modes
-from pymc_ksd.samples.containers import check_draws, draws_group, thinned, with_numbers
+from pymc_ksd.report.verdict import all_findings, verdict, why_untold, with_modes
+from pymc_ksd.samples.containers import (
+    check_draws,
+    draws_group,
+    number_of_draws,
+    thinned,
+    with_numbers,
+)
 from pymc_ksd.samples.draws import DrawsWarning
 from pymc_ksd.stats.nulls import fewest_replicates
 
@@ -45,7 +52,7 @@ def ksd_report(
     *,
     var_names: str | Sequence[str] | None = None,
     predictive: bool | None = None,
-    modes: bool = False,
+    modes: bool | None = None,
     alpha: float = 0.05,
     margin: float | None = None,
     num_draws: int | None = None,
@@ -70,14 +77,16 @@ def ksd_report(
         whole posterior.
     predictive : bool, optional
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
-    modes : bool, default False
+    modes : bool, optional
         Look for modes with :func:`ksd_modes`, and test whether the draws visit them in the right
-        proportions. It costs some thousands of log densities.
+        proportions. It costs some thousands of log densities, and is done by default if these take
+        a few seconds at most and there are at most 50 unconstrained coordinates; what is found is
+        then shown if there are several modes.
     alpha : float, default 0.05
         Level, at least 0.001: of the test of the draws (:func:`ksd_test`), which joins kernels and
         moments, and of the predictive check of each observed variable. Means and standard
         deviations by themselves (:func:`ksd_moments`) are tested at half of it, their part of the
-        joined test. With `modes`, half of the level is for them.
+        joined test. Where several modes are found, half of the level is for them.
     margin : float, optional
         Let a certificate decide about the draws, at level `alpha`: that every mean is within this
         many posterior standard deviations of the posterior's, and every standard deviation within
@@ -149,9 +158,9 @@ def ksd_report(
     }
     found = _Found()
     with warnings_noted() as noted:
-        _test_draws(found, model, data, names, max_draws, margin, shared, modes=modes)
-        if modes:
-            _look_for_modes(found, model, data, shared)
+        few = _few_enough(found, data, max_draws)
+        _look_for_modes(found, model, few, modes, shared)
+        _test_draws(found, model, few, names, margin, shared)
         if predictive or (predictive is None and pymc_model.observed_RVs):
             _check_model(found, model, data, least, {**shared, "num_draws": num_draws})
         elif predictive is None:
@@ -219,31 +228,33 @@ def _checked_names(var_names: str | Sequence[str] | None, data: Any) -> Sequence
     return names
 
 
+def _few_enough(found: _Found, data: Any, max_draws: int) -> Any:
+    """Return the draws, thinned where they are many."""
+    n = number_of_draws(draws_group(data))
+    if n is None or n <= max_draws:
+        return data
+    step = -(-n // max_draws)
+    found.notes.append(
+        f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
+        "ksd_test(model, data) uses all of them."
+    )
+    return thinned(data, step)
+
+
 def _test_draws(
     found: _Found,
     model: pm.Model,
     data: Any,
     names: Sequence[str] | None,
-    max_draws: int,
     margin: float | None,
     shared: Mapping[str, Any],
-    *,
-    modes: bool,
 ) -> None:
-    """Test and measure the draws, thinned where they are many, and make the table."""
+    """Test and measure the draws, and make the table."""
     # The test joins kernels and moments, of which either has half of the level; a certificate
-    # decides alone.
-    alpha = shared["alpha"] / (2 if modes else 1)
+    # decides alone. Visits of modes are tested where there are several.
+    has_modes = found.modes is not None and found.modes.sizes["mode"] > 1
+    alpha = shared["alpha"] / (2 if has_modes else 1)
     level = alpha / 2 if margin is None else shared["alpha"]
-    posterior = draws_group(data)
-    n = _number_of_draws(posterior)
-    if posterior is not None and n is not None and n > max_draws:
-        step = -(-n // max_draws)
-        data = thinned(data, step)
-        found.notes.append(
-            f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
-            "ksd_test(model, data) uses all of them."
-        )
     try:
         found.draws = diagnose_draws(model, data, **{**shared, "alpha": alpha})
     except _REASONS as error:
@@ -256,11 +267,7 @@ def _test_draws(
         found.untested.append(f"Means and standard deviations were not tested: {error}")
         return
     if margin is None:
-        found.notes.append(
-            f"The test of the draws, at level {alpha:g}, joins kernels that compare whole "
-            "distributions with a test of means and standard deviations. By themselves these are "
-            f"tested at level {level:g}, which is their part of it."
-        )
+        found.notes.append(_levels(found.draws.test, alpha, level))
     try:
         shown = found.moments
         if names is not None:
@@ -270,20 +277,40 @@ def _test_draws(
         found.missing.append(f"There is no summary table: {error}")
 
 
-def _look_for_modes(found: _Found, model: pm.Model, data: Any, shared: Mapping[str, Any]) -> None:
+def _levels(test: xr.Dataset, alpha: float, level: float) -> str:
+    """Say how the level of what is told about draws is shared."""
+    if float(test.attrs["alpha"]) < alpha:
+        return (
+            f"The draws are tested by kernels and by their means and standard deviations, at level "
+            f"{level:g} each, so that the level of both together is {alpha:g}."
+        )
+    return (
+        f"The test of the draws, at level {alpha:g}, joins kernels that compare whole "
+        "distributions with a test of means and standard deviations. By themselves these are "
+        f"tested at level {level:g}, which is their part of it."
+    )
+
+
+def _look_for_modes(
+    found: _Found, model: pm.Model, data: Any, wanted: bool | None, shared: Mapping[str, Any]
+) -> None:
     """Look for modes, and test whether draws visit them as they should."""
     options = {key: value for key, value in shared.items() if key != "client"}
-    try:
-        found.modes = ksd_modes(model, data, **{**options, "alpha": shared["alpha"] / 2})
-    except _REASONS as error:
-        found.untested.append(f"Modes were not looked for: {error}")
+    options["alpha"] = shared["alpha"] / 2
+    if wanted is None:
+        found.modes = modes_if_cheap(model, data, **options)
+    elif wanted:
+        try:
+            found.modes = ksd_modes(model, data, **options)
+        except _REASONS as error:
+            found.untested.append(f"Modes were not looked for: {error}")
 
 
 def _check_model(
     found: _Found, model: pm.Model, data: Any, least: int, options: Mapping[str, Any]
 ) -> None:
     """Check whether the model explains its data, unless the check could not reject anything."""
-    n, alpha = _number_of_draws(draws_group(data)), options["alpha"]
+    n, alpha = number_of_draws(draws_group(data)), options["alpha"]
     try:
         if not resolve_model(model).observed_RVs:
             raise ValueError("it has no observed data.")
@@ -300,13 +327,6 @@ def _check_model(
     for reason in str(found.check.attrs.get("left_out", "")).splitlines():
         found.unchecked = True
         found.untested.append(f"The model was not checked against {reason}")
-
-
-def _number_of_draws(posterior: xr.Dataset | None) -> int | None:
-    """Return None where draws are not what they should be: whoever tests them says why."""
-    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
-        return None
-    return posterior.sizes["chain"] * posterior.sizes["draw"]
 
 
 def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> Report:

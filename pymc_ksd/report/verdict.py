@@ -7,6 +7,7 @@ from typing import Any
 
 import xarray as xr
 
+from pymc_ksd.diagnostics.judged import deciding
 from pymc_ksd.diagnostics.measured import DrawsResults
 from pymc_ksd.diagnostics.mode_words import about_mode, conclusion_of_modes, worst_mode
 from pymc_ksd.diagnostics.results import (
@@ -64,18 +65,6 @@ def _beside_certificate(finding: Finding) -> Finding:
         return finding
     small = "Every mean and sd lies within the margin all the same: decide whether this matters."
     return Finding("warning", finding.headline, (small,))
-
-
-def deciding(test: xr.Dataset | None, moments: xr.Dataset | None) -> xr.Dataset | None:
-    """Return the result that decides about the draws.
-
-    A certificate for their moments, where one was asked for; else the test, unless moments reject
-    what it does not.
-    """
-    if test is None or moments is None or within_margin(moments):
-        return test if moments is None else moments
-    only_moments = status_of(moments) == "rejected" and status_of(test) != "rejected"
-    return moments if only_moments else test
 
 
 def why_untold(*results: xr.Dataset | None) -> list[str]:

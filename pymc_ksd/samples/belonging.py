@@ -12,6 +12,11 @@ from pymc_ksd.models.bambi_models import BambiParameters
 from pymc_ksd.models.target import Belonging
 from pymc_ksd.samples.containers import draws_group
 
+
+class MismatchError(ValueError):
+    """Draws that cannot be those of the model: it has other variables, shapes or labels."""
+
+
 #: How far stored deterministics may be from those that the model computes, as a share of the
 #: largest value: draws may be stored as single floats.
 _TOLERANCE = 0.01
@@ -90,6 +95,35 @@ def not_together(
         "draws: draws and model do not belong together, or the draws were changed since."
         f"{'' if is_bambi else _GIVE_BAMBI}"
     )
+
+
+def of_other_data(found: Belonging, observed: xr.Dataset | None) -> str:
+    """Say which of the data that are stored with draws are not the model's; or nothing.
+
+    The same numbers in another order have the same posterior, unless inputs go with them.
+    """
+    if observed is None:
+        return ""
+    own = found.observed() if len(observed.data_vars) else {}
+    names = [name for name in own if name in observed]
+    other = [name for name in names if not _are_same_data(observed[name].values, own[name])]
+    if not other:
+        return ""
+    return (
+        f"The observed data of {', '.join(map(repr, other))} that are stored with the draws are "
+        "not those of `model`: the draws were made with other data, or the model's were changed "
+        "since."
+    )
+
+
+def _are_same_data(stored: np.ndarray, own: np.ndarray) -> bool:
+    if stored.dtype.kind not in "biuf" or own.dtype.kind not in "biuf":
+        return True
+    stored, own = (np.sort(one.astype(float), axis=None) for one in (stored, own))
+    if stored.shape != own.shape:
+        # Values that are missing may be stored, or not.
+        stored, own = (one[np.isfinite(one)] for one in (stored, own))
+    return stored.shape == own.shape and _is_close(stored, own)
 
 
 def _different(found: Belonging, values: Mapping[str, np.ndarray]) -> list[str]:

@@ -117,7 +117,7 @@ def drawn_independently(data: Any) -> bool:
     """
     if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
         return False
-    data = _tree(data)
+    data = as_tree(data)
     if "posterior" not in data.children:
         return False
     posterior, statistics = _group(data, "posterior"), _group(data, "sample_stats")
@@ -143,14 +143,23 @@ def chains_interact(data: Any) -> bool:
     """
     if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
         return False
-    data = _tree(data)
+    data = as_tree(data)
     posterior, statistics = _group(data, "posterior"), _group(data, "sample_stats")
     if posterior is not None and posterior.attrs.get("inference_library") in _ENSEMBLES:
         return True
     return statistics is not None and _EVOLUTION_STATISTIC in statistics
 
 
-def _tree(data: Any) -> xr.DataTree:
+def log_likelihood_tree(data: Any, variable: str) -> xr.DataTree | None:
+    """Return draws as a DataTree if they have a variable's log likelihood, else None."""
+    if isinstance(data, xr.Dataset | xr.DataArray) or not holds_draws(data):
+        return None
+    tree = as_tree(data)
+    stored = _group(tree, "log_likelihood")
+    return tree if stored is not None and variable in stored else None
+
+
+def as_tree(data: Any) -> xr.DataTree:
     """Return draws that PyMC or an older ArviZ keep in types of their own as a DataTree."""
     from arviz_base import convert_to_datatree
 
@@ -181,6 +190,26 @@ def with_draw_numbers(draws: xr.Dataset) -> xr.Dataset:
     return draws.assign_coords(missing)
 
 
+def number_of_draws(posterior: xr.Dataset | None) -> int | None:
+    """Return None where draws are not what they should be: whoever tests them says why."""
+    if posterior is None or not {"chain", "draw"} <= set(posterior.dims):
+        return None
+    return int(posterior.sizes["chain"] * posterior.sizes["draw"])
+
+
+def sampling_time(data: Any) -> float | None:
+    """Return how many seconds the draws took, where their container says so."""
+    for group in ("posterior", "sample_stats"):
+        found = None if isinstance(data, xr.DataArray) else _group(data, group)
+        try:
+            seconds = float(np.sum(found.attrs["sampling_time"])) if found is not None else 0.0
+        except (KeyError, TypeError, ValueError):
+            continue
+        if np.isfinite(seconds) and seconds > 0:
+            return seconds
+    return None
+
+
 def thinned(data: Any, step: int) -> Any:
     """Return a container with one draw of so many in all its groups."""
 
@@ -189,7 +218,7 @@ def thinned(data: Any, step: int) -> Any:
             return group
         return with_draw_numbers(group).isel(draw=slice(None, None, step))
 
-    tree = None if isinstance(data, xr.Dataset | xr.DataArray) else _tree(data)
+    tree = None if isinstance(data, xr.Dataset | xr.DataArray) else as_tree(data)
     if tree is None or "posterior" not in tree.children:
         posterior = draws_group(data)
         return None if posterior is None else thin(posterior)
@@ -199,7 +228,7 @@ def thinned(data: Any, step: int) -> Any:
 
 @singledispatch
 def _group(data: Any, group: str) -> xr.Dataset | None:
-    return _group(_tree(data), group)
+    return _group(as_tree(data), group)
 
 
 @_group.register

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pymc as pm
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.inputs import indexing_names, model_data
 from pymc_ksd.models.observed.layout import Places
+from pymc_ksd.models.observed.names import column_names
 from pymc_ksd.samples.containers import covariate_parts
 
 #: Distance between different labels in bandwidths: they are not compared at all.
@@ -36,6 +38,10 @@ class Column:
     values: np.ndarray
     labels: bool = False
 
+    def at(self, rows: np.ndarray) -> Column:
+        """Return the column of some observations."""
+        return replace(self, values=self.values[rows])
+
     def scaled(self) -> np.ndarray:
         """Return the column in units in which columns can be compared."""
         if self.labels:
@@ -45,14 +51,15 @@ class Column:
 
 
 def columns_of_table(
-    name: str, values: Any, labels: bool = False, *, constant: bool = False
+    name: str | Sequence[str], values: Any, labels: bool = False, *, constant: bool = False
 ) -> list[Column]:
     """Return the columns of an array with one row for each observation.
 
-    Those that do not vary are left out, unless `constant` ones are wanted too.
+    They have names of their own, or one in common. Those that do not vary are left out, unless
+    `constant` ones are wanted too.
     """
     table = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
-    names = [name] if table.shape[1] == 1 else [f"{name}[{i}]" for i in range(table.shape[1])]
+    names = column_names(name, table.shape[1]) if isinstance(name, str) else name
     varies = np.ptp(table, axis=0) > 1e-12 * np.abs(table).max(axis=0, initial=0.0)
     return [
         Column(label, column, labels)

@@ -10,9 +10,9 @@ import pymc as pm
 
 from pymc_ksd.models.log_density import describe, evaluate_shapes
 from pymc_ksd.models.observed.fitted import Given
+from pymc_ksd.samples.arranged import arranged, check_has, check_shape
 from pymc_ksd.samples.containers import check_draws, draws_group
 from pymc_ksd.samples.data import as_numbers
-from pymc_ksd.samples.draws import arranged, check_has, check_shape
 
 
 def given_values(

@@ -11,6 +11,10 @@ import xarray as xr
 from pymc_ksd.samples.chains import autocorrelation_time_of, largest_rhat_of, rhat_by_chance
 
 
+class DrawsWarning(UserWarning):
+    """Something about draws because of which their test is less sure than it looks."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """Unconstrained points, and what is known of where they come from.
@@ -32,6 +36,11 @@ class Sample:
         Whether chains move by where others are, so that they are no independent ones.
     mismatch : str
         Why draws and model cannot belong together, or nothing.
+    values : tuple of ndarray
+        Scores of the points, of shape (n, d), and perhaps log densities, of shape (n,), where they
+        are stored with draws and can be used; otherwise none.
+    scores : {"model", "stored", "model, stored ones differ"}
+        Where scores come from.
     """
 
     points: np.ndarray
@@ -41,6 +50,8 @@ class Sample:
     independent: bool = False
     interacting: bool = False
     mismatch: str = ""
+    values: tuple[np.ndarray, ...] = ()
+    scores: str = "model"
 
     @property
     def n_points(self) -> int:

@@ -56,7 +56,12 @@ class DrawStream:
         self.target = target
         self.independent = drawn_independently(data)
         data = as_only_variable(data, target.variables)
-        self.mismatch = check_together(target.belonging, draws_group(data), target.bambi)
+        self.mismatch = check_together(
+            target.belonging,
+            draws_group(data),
+            target.bambi,
+            draws_group(data, "observed_data"),
+        )
         names = {name for v in target.variables for name in (v.name, v.unconstrained_name)}
         names |= set() if target.bambi is None else target.bambi.names
         names |= set(others)

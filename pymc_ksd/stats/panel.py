@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,11 @@ class Panel:
         )
         first, *others = members
         return cls((first,), tuple(others))
+
+    @property
+    def everyone(self) -> tuple[Member, ...]:
+        """The reference and the others."""
+        return self.members + self.others
 
     @property
     def bandwidths(self) -> np.ndarray:
@@ -109,7 +115,12 @@ class MemberEstimate:
         all_of_them = self.replicates
         if self.counts_itself:
             all_of_them = np.append(all_of_them, self.value)
-        return (value - all_of_them.mean()) / spread_of(all_of_them)
+        return in_deviations(value, all_of_them)
+
+
+def in_deviations(values: Any, replicates: np.ndarray, *, ddof: int = 0) -> Any:
+    """Return by how many standard deviations of replicates values exceed their mean."""
+    return (values - replicates.mean(axis=0)) / spread_of(replicates, ddof=ddof)
 
 
 def spread_of(replicates: np.ndarray, *, ddof: int = 0) -> np.ndarray:

@@ -32,6 +32,7 @@ class BirthDeath(SteinOperator):
     """The operator of counts: takes the rates of steps up and down from every point."""
 
     name = "birth_death"
+    has_conditional_code = True
     takes_constant_points = True
     problem = "have no probability, so they lie outside the support of"
 

@@ -44,6 +44,7 @@ class Langevin(SteinOperator):
 
     name = "langevin"
     has_machine_code = True
+    has_conditional_code = True
     #: What the scores of points are called.
     scores = "scores"
     problem = (

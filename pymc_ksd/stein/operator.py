@@ -72,6 +72,8 @@ class SteinOperator:
     name: str = ""
     #: Whether there is machine code for radial kernels, see :mod:`pymc_ksd.engine.machine_code`.
     has_machine_code: bool = False
+    #: Whether there is machine code for sums with kernels of covariates, too.
+    has_conditional_code: bool = False
     #: What the scores of points are called, where it takes scores.
     scores: str = ""
     #: Whether scores are multiplied by ``tilt_factors`` of points, and u by their ``tilts``.

@@ -59,6 +59,11 @@ class Points:
             arrays |= {f"{side}.{name}": term[rows] for name, term in self.terms.items()}
         return arrays
 
+    def at(self, rows: np.ndarray) -> Points:
+        """Return some of the points, or all in another order."""
+        terms = {name: term[rows] for name, term in self.terms.items()}
+        return Points(self.positions[rows], terms, self.constants)
+
     def stretches(self, multiple: int) -> Iterator[Points]:
         """Give all points at once; streams of draws give some at a time."""
         yield self

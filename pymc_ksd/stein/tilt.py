@@ -36,6 +36,7 @@ class TiltedLangevin(Langevin):
 
     name = "tilted langevin"
     scores = "tilted_scores"
+    has_conditional_code = False
     tilted = True
 
     def pairs(self, graph: Graph) -> Tensor:

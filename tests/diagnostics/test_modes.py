@@ -278,17 +278,37 @@ def test_what_has_no_modes_is_refused():
 # In the report
 
 
-def test_the_report_looks_for_modes_on_request():
+def test_the_report_looks_for_modes_where_that_is_cheap(monkeypatch):
     with pm.Model() as model:
         pm.NormalMixture("mu", w=[0.6, 0.4], mu=[0, 8], sigma=[1, 1])
     values = np.random.default_rng(0).normal(size=(4, 250))
     draws = xr.Dataset({"mu": (("chain", "draw"), values)})
-    without = pymc_ksd.ksd_report(model, draws, random_seed=1, progressbar=False)
+    options = {"random_seed": 1, "progressbar": False}
+    without = pymc_ksd.ksd_report(model, draws, modes=False, **options)
     assert not without.rejected
-    report = pymc_ksd.ksd_report(model, draws, modes=True, random_seed=1, progressbar=False)
+    report = pymc_ksd.ksd_report(model, draws, **options)
     assert report.rejected
+    # Half of the level is for the modes.
+    assert report.test.attrs["alpha"] == without.test.attrs["alpha"] / 2
+    with monkeypatch.context() as patched:
+        patched.setattr("pymc_ksd.diagnostics.modes._CHEAP_SECONDS", 0.0)
+        assert pymc_ksd.ksd_report(model, draws, **options).modes is None
     assert "second mode near mu = 8 holds about 40 %" in report.verdict.headline
     assert report.to_dict()["modes"]["modes"][1]["share_of_draws"] == 0
+
+
+def test_the_report_is_silent_about_one_mode():
+    with pm.Model() as model:
+        pm.Normal("mu")
+    values = np.random.default_rng(0).normal(size=(4, 250))
+    draws = xr.Dataset({"mu": (("chain", "draw"), values)})
+    options = {"random_seed": 1, "progressbar": False}
+    report = pymc_ksd.ksd_report(model, draws, **options)
+    assert report.modes is None
+    assert report.test.attrs["alpha"] == 0.05
+    asked = pymc_ksd.ksd_report(model, draws, modes=True, **options)
+    assert asked.modes.sizes["mode"] == 1
+    assert asked.test.attrs["alpha"] == 0.05
 
 
 @pytest.mark.slow

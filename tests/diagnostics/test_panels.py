@@ -184,14 +184,22 @@ def test_joined_test_rejects_where_it_exceeds_the_critical_value(rng):
             assert (result["p_value"] <= alpha) == (result["statistic"] > result["critical_value"])
 
 
-def test_p_value_does_not_depend_on_the_level(rng):
-    """Chains that disagree a little are doubtful, whatever their moments say."""
-    values = rng.normal(size=(4, 200, 2)) + 0.3 * np.array([-1, -1, 1, 1])[:, None, None]
+def test_doubtful_moments_are_left_out_whatever_they_say():
+    """Chains disagree, and their moments would be rejected at one of the levels."""
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(4, 200, 2))
+    values[..., 0] += np.linspace(-0.8, 0.8, 4)[:, None]
+    values[..., 0] = (values[..., 0] - 1.2) / values[..., 0].std()
+    moments = ksd_moments(normal_score(2), draws(values))
+    assert moments.attrs["doubt"].startswith("The chains disagree")
+    p_value = float(moments["p_value"])
+    assert 1e-6 < p_value < 0.05
     found = [
         ksd_test(normal_score(2), draws(values), alpha=alpha, n_bootstrap=399, random_seed=0)
-        for alpha in (0.001, 0.5)
+        for alpha in (0.8 * p_value, 11 * p_value)
     ]
     assert found[0]["p_value"] == found[1]["p_value"]
+    assert not [name for name in found[1]["member"].values if name.startswith(("mean", "sd"))]
 
 
 def test_moment_that_is_named_is_that_of_the_p_value():
@@ -201,14 +209,13 @@ def test_moment_that_is_named_is_that_of_the_p_value():
     fast = rng.normal(size=400) + 0.13
     values = np.stack([slow, fast, *rng.normal(size=(2, 400))], axis=1)[None]
     moments = ksd_moments(normal_score(4), draws(values))
+    assert not moments.attrs["doubt"]
+    z_mean, p_mean = (moments["x"].sel(diagnostic=f"{name}_mean").values for name in "zp")
+    assert (np.argmax(np.abs(z_mean)), np.argmin(p_mean)) == (0, 1)
     result = ksd_test(normal_score(4), draws(values), n_bootstrap=99)
-    name = str(result["member"].values[-1])
-    if not moments.attrs["doubt"]:
-        kind, element = name.split(" of x")
-        index = int(element.strip("[]"))
-        own = moments["x"].isel(axis=index).sel(diagnostic=[f"p_{kind}", f"z_{kind}"]).values
-        np.testing.assert_allclose(own[0], moments["p_value"])
-        np.testing.assert_allclose(abs(own[1]), result["member_statistic"][-1])
+    assert str(result["member"].values[-1]) == "mean of x[1]"
+    np.testing.assert_allclose(result["member_statistic"][-1], abs(z_mean[1]))
+    np.testing.assert_allclose(result["member_p_value"][-1], p_mean[1])
 
 
 def test_equal_signs_of_few_points_are_ties():
@@ -291,3 +298,37 @@ def test_scale_stein_needs_scores():
         pm.Poisson("y", [3.0, 5.0], observed=np.array([[1, 2], [3, 4], [2, 2]]))
     with pytest.raises(ValueError, match=r"`scale` 'stein' takes the scores.*whiten them by 'cov'"):
         ksd_test(model, scale="stein")
+
+
+def test_simulated_samples_choose_their_own_scale(rng, monkeypatch):
+    """What the sample went through, they go through: the choice of a scale included."""
+    chosen = []
+
+    def recorded(points, scores):
+        chosen.append("stein" if len(chosen) % 2 else None)
+        return chosen[-1]
+
+    monkeypatch.setattr("pymc_ksd.diagnostics.prepare.scale_of_data", recorded)
+    ksd_test(normal_score(2), rng.normal(size=(40, 2)), null="parametric", n_bootstrap=19)
+    assert len(chosen) == 20
+
+
+def test_replicates_are_enough_for_clear_rejections(rng):
+    score, few = normal_score(1), rng.normal(size=40)
+    chains = xr.Dataset({"x": (("chain", "draw"), rng.normal(size=(4, 30)))})
+    assert ksd_test(score, few, alpha=0.01).sizes["bootstrap"] == 1_000
+    assert ksd_test(score, chains).sizes["bootstrap"] == 1_000
+    # A twentieth of the level can be reached.
+    assert ksd_test(score, chains, alpha=0.01).sizes["bootstrap"] == 1_999
+    assert ksd_test(score, rng.normal(size=5_001)).sizes["bootstrap"] == 500
+
+
+def test_words_do_not_blame_moments_that_are_right(rng):
+    """Laplace draws with the right mean and standard deviation."""
+    values = rng.laplace(0, np.sqrt(0.5), size=(4, 250, 5))
+    result = ksd_test(normal_score(5), draws(values), random_seed=0)
+    assert result["p_value"] <= 0.05
+    loudest = str(result["member"].values[int(np.argmax(result["member_excess"].values))])
+    words = explain(result).findings[0].advice[0]
+    assert words.startswith(f"The kernel {loudest!r} speaks loudest; it is narrow")
+    assert "location" not in words

@@ -15,7 +15,8 @@ from scipy import stats
 from pymc_ksd import IMQ, RBF, Matern52, Radial, Score, ksd_test
 from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.functions import BlockFunctions
-from pymc_ksd.engine.machine_code import _loops_module, profile_source
+from pymc_ksd.engine.machine_code import _loops_module
+from pymc_ksd.engine.written_kernels import profile_source
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel, Wanted
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 import pymc_ksd
 from pymc_ksd.diagnostics.quantities import Quantities
 from pymc_ksd.models.bambi_models import bambi_parameters
-from pymc_ksd.report.command_line import load_model
+from pymc_ksd.report.loading import load_model
 from pymc_ksd.samples.belonging import in_model_parameters
 
 bambi = pytest.importorskip("bambi")

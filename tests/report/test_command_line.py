@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 import xarray as xr
@@ -66,6 +68,28 @@ if __name__ == "__main__":
 """
 
 
+SAMPLERS = """
+import numpy as np
+import xarray as xr
+
+number = 3
+
+
+def exact(model, random_seed):
+    values = np.random.default_rng(random_seed).normal(1.0, 2.0, size=(4, 250, 5))
+    return xr.Dataset({"x": (("chain", "draw", "x_dim_0"), values)})
+
+
+def narrow(model, random_seed):
+    return 1.0 + 0.8 * (exact(model, random_seed) - 1.0)
+
+
+def broken(model, random_seed):
+    raise RuntimeError("no draws today")
+"""
+MEND = "mend_sampler"
+
+
 def draws(path, shift=0.0, name="mu", gap=False, sd=50.01**-0.5):
     values = np.random.default_rng(0).normal(shift, sd, size=(4, 250))
     if gap:
@@ -101,10 +125,32 @@ def folder(tmp_path_factory):
     save(folder / "slow.nc", np.resize(there_and_back, (4, 250)))
     values = np.random.default_rng(0).normal(0, 50.01**-0.5, size=(4, 250))
     save(folder / "of_other.nc", values, twice=values)
+    posterior = xr.Dataset({"mu": (("chain", "draw"), values)})
+    data = {"own": norm.ppf(np.arange(0.5, 50) / 50), "other": np.linspace(-1, 1, 50)}
+    for name, observed in data.items():
+        groups = {"posterior": posterior, "observed_data": xr.Dataset({"y": ("i", observed)})}
+        xr.DataTree.from_dict(groups).to_netcdf(folder / f"{name}_data.nc", engine="h5netcdf")
+    (folder / "samplers.py").write_text(SAMPLERS)
     (folder / "broken.nc").write_bytes(b"no file of numbers")
     empty = xr.DataTree.from_dict({"prior": xr.Dataset({"mu": ("draw", np.zeros(3))})})
     empty.to_netcdf(folder / "empty.nc", engine="h5netcdf")
     return folder
+
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs" / "schema" / "pymc-ksd-1.json").read_text(encoding="utf-8")
+)
+
+
+def valid(text):
+    """Return what JSON says, after checking it against the schema of the documentation."""
+    found = json.loads(text)
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    documented = set(SCHEMA["properties"])
+    if "error" not in found:
+        documented |= set(SCHEMA["$defs"][found["kind"]]["properties"])
+    assert set(found) <= documented, set(found) - documented
+    return found
 
 
 def run(folder, *arguments, **variables):
@@ -133,7 +179,7 @@ def test_draws_that_pass(folder):
 def test_draws_that_are_rejected_as_json(folder):
     done = run(folder, "check", "model.py:model", "wrong.nc", "--json")
     assert done.returncode == 1, done.stderr
-    found = json.loads(done.stdout)
+    found = valid(done.stdout)
     assert found["rejected"] is True
     assert found["status"] == "rejected"
     assert found["sampler"]["p_value"] < 0.05
@@ -148,7 +194,7 @@ def test_draws_that_are_rejected_as_json(folder):
 def test_what_cannot_run_exits_with_two_and_says_why(folder):
     done = run(folder, "check", "broken.py", "good.nc", "--json")
     assert done.returncode == 2
-    found = json.loads(done.stdout)
+    found = valid(done.stdout)
     assert "broken.py failed with SyntaxError" in found["error"]
     assert (found["status"], found["reason"]) == ("cannot tell", found["error"])
     assert "could not run" in done.stderr
@@ -200,7 +246,7 @@ def at(folder, monkeypatch):
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        if name in ("helper", "model"):
+        if name in ("helper", "model", "samplers"):
             del sys.modules[name]
 
 
@@ -231,21 +277,43 @@ def test_reasons(arguments, reason, capsys):
 
 @pytest.mark.usefixtures("at")
 @pytest.mark.parametrize(
-    ("model", "file", "code", "reason"),
+    ("model", "file", "code", "reason", "kind", "action"),
     [
-        ("model.py", "apart.nc", 2, "The chains disagree"),
-        ("model.py", "slow.nc", 2, "The chains are short"),
-        ("model.py", "frozen.nc", 2, "The chains stand still"),
-        ("model.py:computed", "of_other.nc", 2, "'twice' in `data` is not what `model` computes"),
-        ("model.py", "prior.nc", 1, ""),
+        ("model.py", "apart.nc", 2, "The chains disagree", "chains_disagree", "run_longer_chains"),
+        ("model.py", "slow.nc", 2, "The chains are short", "chains_short", "run_longer_chains"),
+        ("model.py", "frozen.nc", 2, "The chains stand still", "chains_stand_still", MEND),
+        (
+            "model.py:computed",
+            "of_other.nc",
+            2,
+            "'twice' in `data` is not what `model` computes",
+            "mismatch",
+            "match_draws_and_model",
+        ),
+        (
+            "model.py",
+            "other_data.nc",
+            2,
+            "The observed data of 'y' that are stored with the draws are not those of `model`",
+            "mismatch",
+            "match_draws_and_model",
+        ),
+        ("model.py", "prior.nc", 1, "", "", MEND),
     ],
 )
-def test_draws_that_are_no_sample_never_exit_with_zero(model, file, code, reason, capsys):
+def test_draws_that_are_no_sample_never_exit_with_zero(
+    model, file, code, reason, kind, action, capsys
+):
     assert main(["check", model, file, "--json"]) == code
     printed = capsys.readouterr()
-    found = json.loads(printed.out)
+    found = valid(printed.out)
     assert found["status"] == {1: "rejected", 2: "cannot tell"}[code]
     assert found["reason"].startswith(reason)
+    assert found["exit_code"] == code
+    assert [one["code"] for one in found["reasons"]] == ([kind] if kind else [])
+    assert {one["action"] for one in found["next_steps"]} == {action}
+    cause = "mismatch" if kind == "mismatch" else "sampler" if code == 1 else None
+    assert found["cause"] == cause
     assert ("pymc-ksd: cannot tell: " in printed.err) == (code == 2)
     assert "no sign" not in printed.out
 
@@ -257,12 +325,13 @@ def test_a_test_that_cannot_tell_exits_with_two_unless_it_rejects(file, code, ca
         found = diagnose_draws(*args, **options)
         status = "cannot tell" if code == 2 else "rejected"
         reason = "The chains are too short." if code == 2 else ""
-        return replace(found, test=found.test.assign_attrs(status=status, reason=reason))
+        attrs = {"status": status, "reason": reason, "reason_code": "chains_short"}
+        return replace(found, test=found.test.assign_attrs(attrs))
 
     monkeypatch.setattr("pymc_ksd.report.run_checks.diagnose_draws", untold)
     assert main(["check", "model.py", file, "--json"]) == code
     printed = capsys.readouterr()
-    found = json.loads(printed.out)
+    found = valid(printed.out)
     assert ("pymc-ksd: cannot tell: The chains are too short." in printed.err) == (code == 2)
     assert found["status"] == ("cannot tell" if code == 2 else "rejected")
     assert found["reason"] == ("The chains are too short." if code == 2 else "")
@@ -306,7 +375,7 @@ def test_levels_are_checked(alpha, capsys):
 def test_margins(file, margin, code, status, capsys):
     assert main(["check", "model.py", file, "--margin", margin, "--json"]) == code
     printed = capsys.readouterr()
-    found = json.loads(printed.out)
+    found = valid(printed.out)
     assert found["moments"]["status"] == status
     assert found["moments"]["margin"] == float(margin)
     assert found["status"] == ("passed" if status == "certified" else status)
@@ -329,7 +398,7 @@ def test_functions_files_beside_and_levels(capsys):
     assert main(["check", "beside.py", "good.nc"]) == 0
     capsys.readouterr()
     assert main(["check", "model.py:lazy", "wrong.nc", "--alpha", "0.001", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["settings"]["alpha"] == 0.001
+    assert valid(capsys.readouterr().out)["settings"]["alpha"] == 0.001
 
 
 @pytest.mark.usefixtures("at")
@@ -348,22 +417,123 @@ def test_a_table_that_cannot_be_made_is_told_and_changes_no_exit_code(capsys, mo
 
     monkeypatch.setattr("pymc_ksd.report.run_checks.with_moments", broken)
     assert main(["check", "model.py", "good.nc", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = valid(capsys.readouterr().out)
     assert (found["status"], found["complete"]) == ("passed", False)
     assert found["missing"] == ["There is no summary table: no table today"]
     assert main(["check", "model.py", "good.nc"]) == 0
     assert "no table today" in capsys.readouterr().out
 
 
-def test_modes_are_looked_for_on_request(tmp_path, capsys):
-    """Draws of one of two modes pass without and fail with the option."""
+def test_modes_are_looked_for_unless_they_are_not_wanted(tmp_path, capsys):
+    """Draws of one of two modes pass where nobody looks for the other."""
     text = 'import pymc as pm\nwith pm.Model() as model:\n    pm.NormalMixture("mu", [0.6, 0.4], '
     (tmp_path / "two.py").write_text(f"{text}[0, 8], sigma=[1, 1])\n")
     draws(tmp_path / "one.nc", sd=1.0)
     place = ["check", str(tmp_path / "two.py"), str(tmp_path / "one.nc"), "--json"]
-    assert main(place) == 0
-    assert json.loads(capsys.readouterr().out)["modes"] is None
-    assert main([*place, "--modes"]) == 1
-    found = json.loads(capsys.readouterr().out)["modes"]
-    assert found["status"] == "rejected"
-    assert [one["place"] for one in found["modes"]] == ["mu = 0", "mu = 8"]
+    assert main([*place, "--no-modes"]) == 0
+    assert valid(capsys.readouterr().out)["modes"] is None
+    for options in ([], ["--modes"]):
+        assert main([*place, *options]) == 1
+        found = valid(capsys.readouterr().out)["modes"]
+        assert found["status"] == "rejected"
+        assert [one["place"] for one in found["modes"]] == ["mu = 0", "mu = 8"]
+
+
+@pytest.mark.usefixtures("at")
+def test_draws_of_the_models_own_data_belong_to_it(capsys):
+    assert main(["check", "model.py", "own_data.nc", "--json"]) == 0
+    found = valid(capsys.readouterr().out)
+    assert found["sampler"]["mismatch"] == ""
+    assert (found["cause"], found["reasons"]) == (None, [])
+    assert found["next_steps"][0]["action"] == "use_draws"
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(("file", "cause"), [("other.nc", "mismatch"), ("gaps.nc", None)])
+def test_draws_of_other_variables_are_told_from_draws_that_cannot_be_used(file, cause, capsys):
+    assert main(["check", "model.py", file, "--json"]) == 2
+    found = valid(capsys.readouterr().out)
+    assert found["cause"] == cause
+    assert [one["code"] for one in found["reasons"]] == [cause or "could_not_run"]
+
+
+@pytest.mark.usefixtures("at")
+def test_other_draws_are_ranked_beside_those_that_are_checked(capsys):
+    others = ["--compare", "shifted=off.nc", "--compare", "prior=prior.nc"]
+    assert main(["check", "model.py", "good.nc", *others, "--json"]) == 0
+    found = valid(capsys.readouterr().out)["comparison"]
+    assert list(found) == ["checked", "shifted", "prior"]
+    assert [one["status"] for one in found.values()] == ["passed", "rejected", "rejected"]
+    assert found["shifted"]["bias_mean"] == pytest.approx(0.5, abs=0.1)
+    # The draws that are checked decide, whatever the others are.
+    assert main(["check", "model.py", "off.nc", "--compare", "right=good.nc"]) == 1
+    assert "ess_per_second" in capsys.readouterr().out
+    assert main(["check", "model.py", "good.nc", "--compare", "no=other.nc", "--json"]) == 2
+    found = valid(capsys.readouterr().out)
+    assert found["comparison"]["no"]["status"] == "not tested"
+    assert "no was not compared: `data` lacks" in found["reasons"][0]["text"]
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize("given", ["good.nc", "=good.nc", "a=", "checked=good.nc"])
+def test_draws_to_compare_have_names(given, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["check", "model.py", "good.nc", "--compare", given])
+    assert stop.value.code == 2
+    assert "must be NAME=DRAWS.nc" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("sampler", "code", "status", "action"),
+    [
+        ("samplers.py:exact", 0, "passed", "use_sampler"),
+        ("samplers:narrow", 1, "rejected", MEND),
+        ("samplers:broken", 2, "not tested", MEND),
+    ],
+)
+def test_samplers_are_tried(sampler, code, status, action, capsys):
+    place = ["battery", sampler, "--targets", "normal", "--no-controls"]
+    assert main([*place, "--json"]) == code
+    found = valid(capsys.readouterr().out)
+    assert found["kind"] == "battery"
+    assert found["targets"]["normal"]["status"] == status
+    assert {one["action"] for one in found["next_steps"]} == {action}
+    assert found["cause"] == ("sampler" if code == 1 else None)
+    assert [one["about"] for one in found["reasons"]] == (["normal"] if code == 2 else [])
+    assert main(place) == code
+    printed = capsys.readouterr()
+    assert "normal" in printed.out
+    assert ("no draws today" in printed.err) == (code == 2)
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("sampler", "reason"),
+    [
+        ("samplers", "a sampler is given as module:function"),
+        ("nowhere.py:exact", "there is no file nowhere.py"),
+        ("nowhere_at_all:exact", "nowhere_at_all failed with ModuleNotFoundError"),
+        ("samplers:nothing", "samplers has no 'nothing'"),
+        ("samplers:number", "must be a function, got int"),
+    ],
+)
+def test_samplers_that_cannot_be_found(sampler, reason, capsys):
+    assert main(["battery", sampler, "--json"]) == 2
+    printed = capsys.readouterr()
+    assert reason in printed.err
+    assert valid(printed.out)["reasons"][0]["code"] == "could_not_run"
+
+
+def test_every_code_is_in_the_schema():
+    from pymc_ksd.diagnostics.reasons import CODES
+    from pymc_ksd.report.machine_readable import _ACTIONS, SCHEMA_VERSION
+
+    definitions = SCHEMA["$defs"]
+    assert set(definitions["reason_code"]["enum"]) == {"", *CODES}
+    codes = set(definitions["reason"]["properties"]["code"]["enum"])
+    assert {*CODES, *_ACTIONS} <= codes
+    assert set(_ACTIONS.values()) <= set(definitions["next_step"]["properties"]["action"]["enum"])
+    assert SCHEMA["title"].endswith(f"version {SCHEMA_VERSION.split('.')[0]}")
+    with pytest.raises(jsonschema.ValidationError):
+        valid(json.dumps({"schema_version": SCHEMA_VERSION, "kind": "check"}))

@@ -655,10 +655,10 @@ def test_draws_are_read_scored_and_compared_once(monkeypatch):
         monkeypatch.setattr(place, call)
 
     counted("pymc_ksd.diagnostics.prepare.read_draws")
-    counted("pymc_ksd.diagnostics.prepare.score_points")
+    counted("pymc_ksd.diagnostics.prepare.score_sample")
     counted("pymc_ksd.stats.statistics.evaluate_all_pairs")
     report = ksd_report(model, posterior, predictive=False)
     # By the reference once, and once by all other kernels; moments take no pairs.
     assert report.test.sizes["member"] == 6
-    assert counts == {"read_draws": 1, "score_points": 1, "evaluate_all_pairs": 2}
+    assert counts == {"read_draws": 1, "score_sample": 1, "evaluate_all_pairs": 2}
     assert report.test is not None

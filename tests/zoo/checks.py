@@ -171,7 +171,7 @@ def _check_evolution(entry: Entry, model: pm.Model, draws: xr.Dataset, result: x
 def _check_predictive(entry: Entry, model: pm.Model, draws: xr.Dataset, check: xr.Dataset) -> None:
     assert check.attrs["result"] == "ksd_ppc"
     checked = [str(name) for name in np.atleast_1d(check["variable"].values)]
-    assert set(checked) == set(entry.checked or _observed(model))
+    assert set(checked) == set(entry.parts or entry.checked or _observed(model))
     assert ((check["p_value"] > 0) & (check["p_value"] <= 1)).all()
     if entry.exact is not None:
         assert (check["p_value"] > SMALLEST).all()

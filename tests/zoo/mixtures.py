@@ -85,7 +85,7 @@ def hurdle_poisson():
     return model
 
 
-@add(quick=True, ppc=Error("positive probability on single values"))
+@add(quick=True, parts=("y_zero", "y"))
 def hurdle_gamma():
     rng = np.random.default_rng(53)
     y = rng.gamma(2, 1, size=35) * rng.binomial(1, 0.7, size=35)

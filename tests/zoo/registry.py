@@ -122,7 +122,9 @@ class Entry:
     after : callable, optional
         ``after(model)`` changes the model after the draws were made, as ``pm.set_data`` does.
     checked : tuple of str
-        Observed variables that ``ksd_ppc`` has to check, by default all.
+        Observed variables that ``ksd_ppc`` has to check, by default all; it warns of the others.
+    parts : tuple of str
+        What ``ksd_ppc`` calls the parts of observed variables that it takes apart.
     needs : tuple of str
         Packages without which the model cannot be built.
     quick : tuple of str
@@ -139,6 +141,7 @@ class Entry:
     draws: Callable[..., Any] | None = None
     after: Callable[[Any], None] | None = None
     checked: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     quick: tuple[str, ...] = ()
     reason: str = ""

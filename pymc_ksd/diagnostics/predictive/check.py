@@ -26,7 +26,7 @@ from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
 from pymc_ksd.models.model_target import resolve_model
-from pymc_ksd.models.observed.fitted import fitted_density, observed_variables
+from pymc_ksd.models.observed.fitted import fitted_densities, observed_variables
 from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.options import check_alpha, check_count, renamed_data, seeded_generator, warn_user
 from pymc_ksd.samples.belonging import model_draws
@@ -38,6 +38,9 @@ from pymc_ksd.stein.bandwidths import check_bandwidth
 from pymc_ksd.stein.custom_kernels import get_kernel
 from pymc_ksd.stein.kernels import Kernel
 
+#: Bandwidths of residuals that are tested side by side, in units of the first.
+_MULTIPLES = (1.0, 2.0)
+
 
 def ksd_ppc(
     model: pm.Model | None = None,
@@ -47,8 +50,8 @@ def ksd_ppc(
     covariates: Any = "auto",
     num_draws: int = 200,
     sample_dims: str | Sequence[str] | None = None,
-    kernel: str | Kernel | Callable[..., Any] = "rbf",
-    bandwidth: str | float | ArrayLike = "dimension",
+    kernel: str | Kernel | Callable[..., Any] | None = None,
+    bandwidth: str | float | ArrayLike = "auto",
     alpha: float = 0.05,
     block_size: int | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -77,19 +80,21 @@ def ksd_ppc(
     covariates : "auto", None, array_like, DataFrame, str, sequence of str or mapping
         What observations are compared by beside their residuals. By default the inputs found in the
         model's graph with one row for each observation, and the distribution's own parameters at
-        the same draw, each unless they have more than 12 columns. Or an array, DataFrame or
-        Dataset with one row for each observation (columns of text are groups), names of
-        ``pm.Data``, or, by the names of observed variables, one of these for each. None compares
-        residuals alone.
+        the same draw, each unless they have more than 12 columns; of paths also time and past.
+        Inputs that others are indexed by are groups. Or an array, DataFrame or Dataset with one row
+        for each observation (columns of text are groups), names of ``pm.Data``, or, by the names of
+        observed variables, one of these for each. None compares residuals alone.
     num_draws : int, default 200
         Number of draws of the posterior, chosen at random; all, if there are fewer.
     sample_dims : str or sequence of str, optional
         Dims of an observed variable that count observations, by default its first axis.
-    kernel : str, Kernel or callable, default "rbf"
-        Kernel of the residuals, see :func:`ksd_test`.
-    bandwidth : {"dimension", "median"}, float or array_like, default "dimension"
+    kernel : str, Kernel or callable, optional
+        Kernel of the residuals, see :func:`ksd_test`, by default ``"rbf"``. A kernel or a bandwidth
+        that is named is the only one.
+    bandwidth : {"auto", "dimension", "median"}, float or array_like, default "auto"
         Its bandwidth: the square root of an outcome's dimension, because residuals have scale 1,
-        the median distance between residuals, a number, or several whose kernels are averaged.
+        the median distance between residuals, a number, or several that are joined. By default
+        the first, and twice as much beside it.
     alpha : float, default 0.05
         Level below which a p-value counts as a misfit, for conclusions and plots.
     block_size : int, optional
@@ -114,12 +119,16 @@ def ksd_ppc(
         - ``observed``, ``replicated``: the paired discrepancies over the dim ``sample``, the
           largest over all comparisons in standard deviations of the replicated ones,
         - ``comparison_p_value``: the p-value of every comparison alone, over ``comparison``
-          (``"residuals"``, ``"parameters"``, ``"inputs"``, ``"covariates"``);
-          ``observed_statistic``, ``replicated_statistic``: their U-statistics;
-          ``comparison_excess``: by how many standard deviations the observed ones are larger,
+          (``"residuals"``, ``"parameters"``, ``"past: ..."``, ``"inputs"``, ``"groups"``,
+          ``"inputs within groups"``, ``"covariates"``); ``comparison_excess``: by how many standard
+          deviations the observed discrepancies are larger, at the most,
+        - ``observed_statistic``, ``replicated_statistic``: the U-statistics of all members, over
+          ``member``: each comparison with each kernel of the residuals, of bandwidth
+          ``member_bandwidth``, and each bandwidth of covariates, ``member_width`` times their
+          median distance; ``member_p_value``, ``member_excess``: the same of every member alone,
         - for each observed variable, under its own name and dims, what every observation adds to
-          the comparison named in ``contributions_of``, on average over draws; NaN where an
-          observation is missing,
+          the member named in ``contributions_member``, of the comparison ``contributions_of``, on
+          average over draws; NaN where an observation is missing,
         - for outcomes of one dimension, ``witness`` over ``residual`` and
           ``covariate_witness`` over ``covariate``, ``position`` and ``level``, with the bounds
           ``witness_band`` and ``covariate_witness_band`` of replicated data, see
@@ -128,20 +137,32 @@ def ksd_ppc(
         With several observed variables all but the contributions have a dim ``variable``. The
         attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
         there are fewer draws than the level needs, or draws and model do not belong together, and
-        otherwise "passed". The attribute ``left_out`` has a line for every observed variable that
+        otherwise "passed". The attribute ``compared_by`` names the covariates of every comparison,
+        and which of them are groups, because others are indexed by them. Of more than 7,000
+        observations only those in the same of ``n_parts`` random parts are compared. The attribute
+        ``left_out`` has a line for every observed variable that
         cannot be checked, with the reason; it is missing if there is none.
 
     Raises
     ------
     ValueError, TypeError
         If no observed variable, or not every one in `var_names`, can be checked: it is a single
-        path or vector, censored or otherwise without a score. If draws are missing or do not belong
-        to the model, or if an option is unknown.
+        number or vector, or without a score. If draws are missing or do not belong to the model, or
+        if an option is unknown.
 
     Notes
     -----
     Like every posterior predictive check it is conservative: the data have been used to fit the
     model, so p-values of true models gather around one half.
+
+    Variables that are not a sample by themselves are taken apart. A path (``AR``, random walks,
+    ``GARCH11``, ``EulerMaruyama``) is compared by its steps, a single ``MvNormal`` (a marginal GP),
+    ``MvStudentT``, ``KroneckerNormal`` or ``CAR`` vector by its elements, each given those before
+    it, and also by the residuals one and two steps before, and by time or place. A single
+    ``Multinomial`` or ``DirichletMultinomial`` vector is compared by its items. Values hidden by
+    ``Censored`` are drawn from the model beyond their bounds, in data and replicates alike. Of a
+    hurdle, or a mixture with one atom, whether values are at the atom is checked as
+    ``<name>_zero`` or ``<name>_atom``, and the others under the variable's own name.
 
     Examples
     --------
@@ -160,11 +181,8 @@ def ksd_ppc(
     True
     """
     data = renamed_data(data, former, "ksd_ppc")
-    base_kernel = get_kernel(kernel)
-    check_bandwidth(base_kernel, bandwidth)
-    if isinstance(bandwidth, str) and bandwidth == "auto":
-        bandwidth = "dimension"
-    how = Comparing(base_kernel, bandwidth, None, compile_kwargs)
+    how = _comparing(kernel, bandwidth, compile_kwargs)
+    base_kernel = how.kernel
     alpha = check_alpha(alpha)
     num_draws = check_count(num_draws, "num_draws", 2)
     effort = effort_of(block_size, progressbar, client)
@@ -181,19 +199,36 @@ def ksd_ppc(
         name, behind = str(rv.name), data_behind(model, [rv])
         with _noted(failures, name), explain_lengths(behind):
             check_potentials(model, rv, is_named=var_names is not None)
-            density = fitted_density(model, rv, sample_dims, compile_kwargs)
-            check_circular(density.circular, base_kernel)
+            densities = fitted_densities(model, rv, sample_dims, compile_kwargs)
+            for density in densities:
+                check_circular(density.circular, base_kernel)
         if name in failures:
             continue
-        draws_rng = np.random.default_rng(draws_seed)
-        given = given_values(model, density.given, data, num_draws, draws_rng)
-        _check_number(given, alpha, warn=not checks)
-        with _noted(failures, name), explain_lengths(behind):
-            comparisons = find_comparisons(model, density, given, covariates)
-            checks.append(check_variable(Fitted(density, given, comparisons), how, effort, rng))
+        for density in densities:
+            draws_rng = np.random.default_rng(draws_seed)
+            given = given_values(model, density.given, data, num_draws, draws_rng)
+            _check_number(given, alpha, warn=not checks)
+            with _noted(failures, name), explain_lengths(behind):
+                comparisons = find_comparisons(model, density, given, covariates)
+                fitted = Fitted(density, given, comparisons)
+                checks.append(check_variable(fitted, how, effort, rng))
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings, mismatch)
+
+
+def _comparing(
+    kernel: str | Kernel | Callable[..., Any] | None,
+    bandwidth: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Comparing:
+    """Check how residuals are to be compared."""
+    base = get_kernel("rbf" if kernel is None else kernel)
+    check_bandwidth(base, bandwidth)
+    is_auto = isinstance(bandwidth, str) and bandwidth == "auto"
+    multiples = _MULTIPLES if is_auto and kernel is None else (1.0,)
+    rule = "dimension" if is_auto else bandwidth
+    return Comparing(base, rule, None, compile_kwargs, side_by_side=True, multiples=multiples)
 
 
 @contextmanager
@@ -252,6 +287,8 @@ def _together(
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
         "alpha": options["alpha"],
         "num_draws": n_draws,
+        "compared_by": _by_variable(checks, names),
+        "n_parts": max(check.attrs["n_parts"] for check in checks),
         "seed": options["seed"],
     }
     told = [
@@ -263,6 +300,14 @@ def _together(
         told += [f"Not checked: {reason}" for reason in options["left_out"]]
     attrs = attributes({"conclusion": " ".join(told), **settings})
     return _joined(checks, names).assign_attrs(attrs)
+
+
+def _by_variable(checks: Sequence[xr.Dataset], names: Sequence[str]) -> str:
+    """Return what observations are compared by, a line for each of several variables."""
+    told = [str(check.attrs["compared_by"]) for check in checks]
+    if len(told) == 1:
+        return told[0]
+    return "\n".join(f"{name}: {own}" for name, own in zip(names, told, strict=True))
 
 
 def _joined(checks: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_ksd.diagnostics.predictive.comparisons import Comparison
-from pymc_ksd.diagnostics.predictive.residuals import residuals_given
+from pymc_ksd.diagnostics.predictive.joined import Statistics
+from pymc_ksd.diagnostics.predictive.residuals import Residuals, residuals_given
 from pymc_ksd.diagnostics.predictive.witness import witness
 from pymc_ksd.diagnostics.prepare import Comparing, check_slope
 from pymc_ksd.diagnostics.results import at_places
 from pymc_ksd.engine.conditional import evaluate_conditional
-from pymc_ksd.engine.progress import progress_bar
+from pymc_ksd.engine.progress import Advancing, progress_bar
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.samples.covariates import Column
 from pymc_ksd.samples.posterior import Given
-from pymc_ksd.stats.nulls import monte_carlo_p_value
-from pymc_ksd.stats.panel import Panel, spread_of
+from pymc_ksd.stats.panel import Panel
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import OPERATORS
 
-#: Numbers that samples evaluated together may have.
-_NUMBERS = 25_000_000
-#: Draws from which the witness is computed.
-_WITNESS_DRAWS = 40
+#: Numbers that samples evaluated together may have, and into how many batches long work is divided.
+_NUMBERS, _BATCHES = 25_000_000, 8
+#: Ordered pairs of observations that are compared; of more observations, those in the same part.
+_MOST_PAIRS = 50_000_000
+#: Draws and observations from which the witness is computed, at the most.
+_WITNESS_DRAWS, _WITNESS_POINTS = 40, 5_000
 #: Where the witness of residuals, and of angles, is evaluated.
 _ENDS, _CIRCLE = (-4.0, 4.0), (-np.pi, np.pi)
 
@@ -50,14 +53,49 @@ class Fitted:
     given: Sequence[Given]
     comparisons: Sequence[Comparison]
 
-    def columns(self, count: int) -> dict[str, list[Column]]:
-        """Return each covariate at the first draws, by its name."""
-        found = {}
-        for comparison in self.comparisons:
-            at_draws = [comparison.at(values) for values in self.given[:count]]
-            for index, column in enumerate(comparison.columns):
-                found[column.name] = [columns[index] for columns in at_draws]
-        return found
+
+@dataclass(frozen=True)
+class Parts:
+    """Which observations are compared with which: all with all, or within random parts.
+
+    Attributes
+    ----------
+    order : ndarray of int, optional
+        The observations part by part; None for all in one.
+    lengths : tuple of int
+        How many each part has.
+    """
+
+    order: np.ndarray | None
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, n: int, rng: np.random.Generator) -> Parts:
+        """Divide n observations at random into as few parts as :data:`_MOST_PAIRS` allows."""
+        count = min(-(-n * n // _MOST_PAIRS), n // 2)
+        if count <= 1:
+            return cls(None, (n,))
+        lengths = np.diff(np.linspace(0, n, count + 1).round().astype(int))
+        return cls(rng.permutation(n), tuple(map(int, lengths)))
+
+    @property
+    def pairs(self) -> int:
+        """How many ordered pairs of different observations are compared."""
+        return sum(length * (length - 1) for length in self.lengths)
+
+    def arranged(self, values: Any) -> Any:
+        """Return points or an array part by part."""
+        if self.order is None or values is None:
+            return values
+        return values.at(self.order) if isinstance(values, Points) else values[self.order]
+
+    def restored(self, values: np.ndarray) -> np.ndarray:
+        """Return an array, observations along its second axis, in their own order."""
+        if self.order is None:
+            return values
+        own = np.empty_like(values)
+        own[:, self.order] = values
+        return own
 
 
 @dataclass
@@ -67,45 +105,93 @@ class _Compared:
     Attributes
     ----------
     panel : Panel
-        The Stein kernels.
-    sums : list of ndarray of shape (draws, 2, comparisons)
+        The Stein kernels of the residuals.
+    sums : list of ndarray of shape (kernels, draws, 2, covariates)
         Sums over pairs of observed and of replicated data, for batches of draws.
-    rows : ndarray of shape (n, comparisons)
+    rows : ndarray of shape (kernels, n, covariates)
         What each observation has part in, added up over draws.
     shown : list of pairs of Points
         Residuals of observed and replicated data at some draws.
+    columns : list of list of list of Column
+        Each comparison's covariates at these draws.
     """
 
-    panel: Panel
-    sums: list[np.ndarray]
-    rows: np.ndarray
-    shown: list[tuple[Points, Points]]
+    panel: Panel = field(default_factory=lambda: Panel(()))
+    sums: list[np.ndarray] = field(default_factory=list)
+    rows: Any = 0.0
+    shown: list[tuple[Points, Points]] = field(default_factory=list)
+    columns: list[list[list[Column]]] = field(default_factory=list)
 
 
 def check_variable(
     fitted: Fitted, how: Comparing, effort: Effort, rng: np.random.Generator
 ) -> xr.Dataset:
-    """Return the result for one observed variable, with its name and bandwidths as attributes."""
-    *rngs, median_rng = rng.spawn(3)
+    """Return the result for one observed variable, with its name and settings as attributes."""
+    *rngs, median_rng, parts_rng = rng.spawn(4)
     density, comparisons = fitted.density, fitted.comparisons
-    compared = _compare(fitted, how, effort, rngs, median_rng)
-    n = len(compared.rows)
-    pairs = n * (n - 1)
-    observed, replicated = np.moveaxis(np.concatenate(compared.sums) / pairs, 1, 0)
-    dataset = _discrepancies(observed, replicated, [c.name for c in comparisons])
-    strongest = int(np.argmax(dataset["comparison_excess"].values))
-    dataset = dataset.assign(contributions_of=((), comparisons[strongest].name))
-    contributions = compared.rows[:, strongest] / (len(fitted.given) * pairs)
+    data = density.data()
+    parts = Parts.of(len(data), parts_rng)
+    compared = _compare(fitted, data, parts, how, effort, rngs, median_rng)
+    panel = compared.panel
+    statistics = Statistics.of(
+        np.concatenate(compared.sums, axis=1) / parts.pairs,
+        panel.everyone,
+        comparisons,
+        same_data=density.same_data,
+    )
+    dataset = statistics.dataset()
+    kernel, covariate = statistics.strongest
+    contributions = parts.restored(compared.rows)[kernel, :, covariate]
+    contributions /= len(fitted.given) * parts.pairs
     dataset = dataset.merge(at_places(contributions, density.places))
     if density.variable.unconstrained_size == 1:
-        shown, ends = compared.shown, _CIRCLE if density.circular else _ENDS
-        columns = fitted.columns(len(shown))
-        dataset = dataset.merge(witness(compared.panel, shown, columns, ends, median_rng))
-    return dataset.assign_attrs(bandwidth=compared.panel.bandwidths, variable=density.places.name)
+        ends = _CIRCLE if density.circular else _ENDS
+        shown, columns = _shown(compared, comparisons, median_rng)
+        dataset = dataset.merge(witness(panel, shown, columns, ends, median_rng))
+    return dataset.assign_attrs(
+        variable=density.places.name,
+        bandwidth=np.array([member.bandwidth for member in panel.everyone]),
+        compared_by=_compared_by(comparisons),
+        n_parts=len(parts.lengths),
+    )
+
+
+def _shown(
+    compared: _Compared, comparisons: Sequence[Comparison], rng: np.random.Generator
+) -> tuple[list[tuple[Points, Points]], dict[str, list[Column]]]:
+    """Return samples and covariates from which the witness is computed: of many points, some."""
+    shown = compared.shown
+    columns = {
+        column.name: [at_draw[number][index] for at_draw in compared.columns]
+        for number, comparison in enumerate(comparisons)
+        for index, column in enumerate(comparison.columns)
+    }
+    n = shown[0][0].n_points
+    if n <= _WITNESS_POINTS:
+        return shown, columns
+    few = np.sort(rng.choice(n, _WITNESS_POINTS, replace=False))
+    # Those that are the same for all draws stay the same.
+    reduced = {id(one): one.at(few) for at_draws in columns.values() for one in at_draws}
+    return (
+        [(observed.at(few), replicated.at(few)) for observed, replicated in shown],
+        {name: [reduced[id(one)] for one in own] for name, own in columns.items()},
+    )
+
+
+def _compared_by(comparisons: Sequence[Comparison]) -> str:
+    """Say what observations are compared by, in one line."""
+    told = []
+    for comparison in comparisons:
+        kind = comparison.name.partition(":")[0]
+        names = ", ".join(column.name for column in comparison.columns)
+        told.append(f"{kind}: {names}" if names else kind)
+    return "; ".join(told)
 
 
 def _compare(
     fitted: Fitted,
+    data: np.ndarray,
+    parts: Parts,
     how: Comparing,
     effort: Effort,
     rngs: Sequence[np.random.Generator],
@@ -113,66 +199,81 @@ def _compare(
 ) -> _Compared:
     """Compare observed and replicated data at all draws, a batch of them at a time."""
     density, given, comparisons = fitted.density, fitted.given, fitted.comparisons
-    scale_rng, replicate_rng = rngs
-    data = density.data()
-    n = len(data)
-    compared = _Compared(Panel(()), [], np.zeros((n, len(comparisons))), [])
-    fixed = [comparison.in_bandwidths(median_rng) for comparison in comparisons]
-    # Without free variables all draws are the same: so are centre and scale.
-    known = None if density.given else residuals_given(density, n, (), scale_rng)
-    step = max(1, _NUMBERS // (8 * n * density.variable.unconstrained_size))
-    for start in range(0, len(given), step):
-        batch = given[start : start + step]
-        samples: list[tuple[Points, Points]] = []
-        with progress_bar("Replicating data", len(batch), effort.progressbar) as bar:
+    compared = _Compared()
+    same = [
+        None if comparison.changes else comparison.in_bandwidths(median_rng)
+        for comparison in comparisons
+    ]
+    # Half a batch is to simulate, half to compare.
+    with progress_bar(f"Checking {density.places.name}", len(given), effort.progressbar) as bar:
+        residuals = _residuals(fitted, len(data), rngs[0])
+        for batch in _batches(fitted, len(data)):
+            changing: list[list[list[np.ndarray]]] = [[] for _ in comparisons]
+            samples: list[tuple[Points, Points]] = []
             for values in batch:
-                residuals = known or residuals_given(density, n, values, scale_rng)
-                observed = samples[0][0] if known and samples else residuals.of_data(data)
-                samples.append((observed, residuals.replicated(replicate_rng)))
-                bar.advance(1)
-        if start == 0:
-            # From replicated data: a bandwidth must not look at the observations.
-            operator, positions = OPERATORS[density.operator], samples[0][1].positions
-            compared.panel = how.panel(operator, positions, median_rng)
-            check_slope(compared.panel, positions)
-        covariates = [
-            comparison.in_bandwidths_at(batch, median_rng) if comparison.changes else same
-            for comparison, same in zip(comparisons, fixed, strict=True)
-        ]
-        sums, rows = evaluate_conditional(
-            compared.panel.members,
-            samples,
-            covariates,
-            effort,
-        )
-        compared.sums.append(compared.panel.joined(sums))
-        compared.rows += compared.panel.joined(rows)
-        compared.shown += samples[: _WITNESS_DRAWS - len(compared.shown)]
+                of_draw = next(residuals)
+                is_known = density.same_data and samples
+                observed = samples[0][0] if is_known else of_draw.of_data(data, rngs[1])
+                samples.append((observed, of_draw.replicated(rngs[1])))
+                columns = [comparison.at(values) for comparison in comparisons]
+                if len(compared.columns) < _WITNESS_DRAWS:
+                    compared.columns.append(columns)
+                for own, comparison, found in zip(changing, comparisons, columns, strict=True):
+                    if comparison.changes:
+                        own.append(comparison.in_bandwidths_of(found, median_rng))
+                bar.advance(0.5)
+            if not compared.sums:
+                compared.panel = _panel(density, how, samples[0][1].positions, median_rng)
+            compared.shown += samples[: _WITNESS_DRAWS - len(compared.shown)]
+            sums, rows = evaluate_conditional(
+                compared.panel.everyone,
+                [[parts.arranged(points) for points in pair] for pair in samples],
+                [*_covariates(same, changing, parts)],
+                effort,
+                parts=parts.lengths,
+                bar=Advancing(bar, 0.5 * len(batch)),
+            )
+            compared.sums.append(sums)
+            compared.rows = compared.rows + rows
     return compared
 
 
-def _discrepancies(
-    observed: np.ndarray, replicated: np.ndarray, comparisons: Sequence[str]
-) -> xr.Dataset:
-    """Return p-values and discrepancies from the statistics of all draws and comparisons."""
-    centre, spread = replicated.mean(axis=0), spread_of(replicated, ddof=1)
-    standard = (observed - centre) / spread
-    largest = standard.max(axis=1), ((replicated - centre) / spread).max(axis=1)
-    single = [_p_value(*pair) for pair in zip(observed.T, replicated.T, strict=True)]
-    return xr.Dataset(
-        {
-            "p_value": ((), _p_value(*largest)),
-            "observed": (("sample",), largest[0]),
-            "replicated": (("sample",), largest[1]),
-            "comparison_p_value": (("comparison",), single),
-            "observed_statistic": (("sample", "comparison"), observed),
-            "replicated_statistic": (("sample", "comparison"), replicated),
-            "comparison_excess": (("comparison",), standard.mean(axis=0)),
-        },
-        coords={"comparison": list(comparisons)},
-    )
+def _panel(
+    density: FittedDensity, how: Comparing, positions: np.ndarray, rng: np.random.Generator
+) -> Panel:
+    """Return the kernels of residuals, from replicated ones: they must not look at the data."""
+    panel = how.panel(OPERATORS[density.operator], positions, rng)
+    check_slope(panel, positions)
+    return panel
 
 
-def _p_value(observed: np.ndarray, replicated: np.ndarray) -> float:
-    """Return the share of draws whose replicated data are at least as far off."""
-    return monte_carlo_p_value(0.0, replicated - observed)
+def _residuals(fitted: Fitted, n: int, rng: np.random.Generator) -> Iterator[Residuals]:
+    """Give the way to residuals at every draw."""
+    density, known = fitted.density, None
+    for values in fitted.given:
+        # Without free variables all draws are the same: so are centre and scale.
+        if known is None or density.given:
+            known = residuals_given(density, n, values, rng)
+        yield known
+
+
+def _batches(fitted: Fitted, n: int) -> Iterator[Sequence[Given]]:
+    """Divide draws so that their samples can be held, and long work often moves the bar."""
+    given, size = fitted.given, fitted.density.variable.unconstrained_size
+    step = max(1, min(_NUMBERS // (8 * n * size), len(given)))
+    if n * n * len(given) >= _MOST_PAIRS:
+        step = min(step, -(-len(given) // _BATCHES))
+    for start in range(0, len(given), step):
+        yield given[start : start + step]
+
+
+def _covariates(
+    same: Sequence[list[Any] | None], changing: Sequence[list[list[np.ndarray]]], parts: Parts
+) -> Iterator[Any]:
+    """Give covariates in every bandwidth of every comparison, as they are compared."""
+    for fixed, own in zip(same, changing, strict=True):
+        if fixed is not None:
+            yield from map(parts.arranged, fixed)
+        else:
+            for width in range(len(own[0])):
+                yield [parts.arranged(at_draw[width]) for at_draw in own]

@@ -2,9 +2,9 @@ r"""Observations of a fitted model as residuals, with the Stein operator of each
 
 Every observation is centred and scaled by its distribution given one draw :math:`\theta_s` of the
 free variables, in unconstrained coordinates. Centre and scale are those of the model with the same
-draw, from quantiles where PyMC knows them and from simulated values elsewhere. A posterior *mean*
-would have seen the observation: where each has a parameter of its own, residuals around it are
-smaller than those of any replicated data.
+draw, from quantiles or moments where they are known and from simulated values elsewhere. A
+posterior *mean* would have seen the observation: where each has a parameter of its own, residuals
+around it are smaller than those of any replicated data.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from pymc_ksd.stein.stein_kernel import OPERATORS
 
 #: Values simulated for the centre and scale of every observation, fewer where that takes long.
 _SIMULATED, _FEWEST = 101, 21
+#: The least spread of counts, as simulated values show it: one of them is a step away.
+_LEAST_DEVIATION = 1 / np.sqrt(_SIMULATED)
 #: Numbers that they may have together.
 _NUMBERS = 25_000_000
 
@@ -49,8 +51,12 @@ class Residuals:
     centre: np.ndarray
     spread: np.ndarray
 
-    def of_data(self, data: np.ndarray) -> Points:
-        """Return the residuals of observations, on the scale the model is written in."""
+    def of_data(self, data: np.ndarray, rng: np.random.Generator) -> Points:
+        """Return the residuals of observations, on the scale the model is written in.
+
+        Values that are hidden beyond a bound are drawn from the model.
+        """
+        data = self._completed(data, rng)
         points = self.density.unconstrain(data, *self.given)
         self._check(
             np.isinf(points),
@@ -95,8 +101,12 @@ class Residuals:
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         with _explained(self.density):
-            values = self.density.simulate(n, rng, *self.given)
+            values = self._completed(self.density.simulate(n, rng, *self.given), rng)
         return self.density.unconstrain(values, *self.given)
+
+    def _completed(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        completed = self.density.completed
+        return values if completed is None else completed(values, rng, *self.given)
 
     def _scaled(self, points: np.ndarray, values: tuple[np.ndarray, ...]) -> Points:
         operator = OPERATORS[self.density.operator]
@@ -113,7 +123,7 @@ def residuals_given(
     shape = (n, density.variable.unconstrained_size)
     if density.circular:
         return Residuals(density, given, np.zeros(shape), np.ones(shape))
-    centre, spread = _from_quantiles(density, given, shape)
+    centre, spread = _known(density, given, shape)
     usable = _usable(centre, spread)
     if not usable.all():
         sample = _simulated(density, shape, given, rng)
@@ -127,11 +137,17 @@ def _usable(centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.isfinite(centre) & np.isfinite(spread) & (spread > 0)
 
 
-def _from_quantiles(
+def _known(
     density: FittedDensity, given: Given, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return median and half the width of the central 68 %, NaN where PyMC does not know them."""
+    """Return mean and standard deviation of counts, of others median and half the central 68 %.
+
+    NaN where they are not known.
+    """
     with _explained(density):
+        if density.moments is not None:
+            mean, deviation = (part.reshape(shape) for part in density.moments(*given))
+            return mean, np.maximum(deviation, _LEAST_DEVIATION)
         values = density.quantiles(CENTRAL, *given)
     if values is None:
         return np.full(shape, np.nan), np.full(shape, np.nan)

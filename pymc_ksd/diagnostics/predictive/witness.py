@@ -153,7 +153,7 @@ def _places(columns: Sequence[Column]) -> np.ndarray:
 
 def _weights(column: Column, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the kernel of a covariate between observations and places, never quite zero."""
-    scaled = in_bandwidths([column], rng)[:, 0]
+    scaled = in_bandwidths([column], rng)[0][:, 0]
     width = np.ptp(column.values)
     per_unit = np.ptp(scaled) / width if width else 1.0
     at = scaled[0] + (places - column.values[0]) * per_unit

@@ -5,18 +5,14 @@ Free variables are inputs of all functions, so nothing is compiled for another d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.distribution import PartialObservedRV, SymbolicRandomVariable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import compile_function, compile_key, kept, one_at_a_time
@@ -30,8 +26,14 @@ from pymc_ksd.models.log_density import (
     model_key,
     named_variables,
 )
+from pymc_ksd.models.observed.censoring import Completion
+from pymc_ksd.models.observed.count_moments import compile_count_moments
 from pymc_ksd.models.observed.functions import Observations, compile_quantiles, draws_in_a_loop
+from pymc_ksd.models.observed.given import PartInputs
 from pymc_ksd.models.observed.layout import Layout, Places, find_layout, find_places, is_split
+from pymc_ksd.models.observed.numbers import parameter_graphs
+from pymc_ksd.models.observed.part import Input, Part
+from pymc_ksd.models.observed.parts import find_parts, part_name, whole_part
 from pymc_ksd.models.target import Variable
 
 #: Values of free variables at one draw.
@@ -47,7 +49,7 @@ class FittedDensity:
     variable : Variable
         One observation.
     rv : TensorVariable
-        The variable as a graph of the free ones.
+        The variable as a graph of the free ones, or of what is computed from them once a draw.
     given : tuple of str
         The free variables that it depends on. Their values, in this order, are the last arguments
         of all functions but `data`.
@@ -76,6 +78,19 @@ class FittedDensity:
     parameters : callable
         Returns the distribution's own parameters by name, shape (n, columns) each, as far as they
         differ between observations.
+    source : str
+        The model's variable that they are a part of.
+    numbers : tuple of TensorVariable
+        Graphs of the variable's parameters, in which its inputs are looked for.
+    along : tuple of Input
+        Where observations are along a path.
+    past : callable, optional
+        Returns what came before each observation, by name, shape (n, columns) each.
+    completed : callable, optional
+        Takes observations and a generator and draws those that are hidden beyond a bound.
+    moments : callable, optional
+        Returns means and standard deviations of counts, shape (n, *shape) each, where they are
+        known.
     """
 
     variable: Variable
@@ -92,6 +107,20 @@ class FittedDensity:
     unconstrain: Callable[..., np.ndarray]
     log_density: Callable[..., tuple[np.ndarray, np.ndarray | None]]
     parameters: Callable[..., dict[str, np.ndarray]]
+    source: str
+    numbers: tuple[TensorVariable, ...]
+    along: tuple[Input, ...] = ()
+    past: Callable[..., dict[str, np.ndarray]] | None = None
+    completed: Callable[..., np.ndarray] | None = None
+    moments: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
+
+    @property
+    def same_data(self) -> bool:
+        """Whether residuals of the observations are the same at all draws.
+
+        There are no free variables, and nothing is drawn in the place of hidden values.
+        """
+        return not self.given and self.completed is None
 
     def values(self, points: np.ndarray, *given: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return what the Stein operator takes: scores, or the rates of steps up and down."""
@@ -129,22 +158,51 @@ def fitted_density(
 ) -> FittedDensity:
     """Return the density of one observed variable given the free variables.
 
-    It is kept as long as the model, see :func:`pymc_ksd.compilation.kept`. With
-    `common_coordinates`, which kind of counts with a known total is left out is decided by the
-    model's data; without, by each draw of the parameters.
+    With `common_coordinates`, which kind of counts with a known total is left out is decided by the
+    model's data; without, by each draw of the parameters. Then a variable that is not a sample by
+    itself is taken apart, see :func:`fitted_densities`, and this is the last of its parts.
     """
-    dims = as_tuple(sample_dims)
+    if not common_coordinates:
+        return fitted_densities(model, rv, sample_dims, compile_kwargs)[-1]
+    whole = whole_part(model, rv)
+    dims = _own_sample_dims(model, whole.name, as_tuple(sample_dims))
+    return _kept_density(model, rv, whole, dims, compile_kwargs, common_coordinates=True)
+
+
+def fitted_densities(
+    model: pm.Model,
+    rv: TensorVariable,
+    sample_dims: str | Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> list[FittedDensity]:
+    """Return the densities of all parts of an observed variable given the free variables."""
+    dims = _own_sample_dims(model, whole_part(model, rv).name, as_tuple(sample_dims))
+    parts = find_parts(model, rv, dims)
+    return [_kept_density(model, rv, part, dims, compile_kwargs) for part in parts]
+
+
+def _kept_density(
+    model: pm.Model,
+    rv: TensorVariable,
+    part: Part,
+    dims: Sequence[str] | None,
+    compile_kwargs: Mapping[str, Any] | None,
+    *,
+    common_coordinates: bool = False,
+) -> FittedDensity:
+    """Return the density of a part, which is kept as long as the model."""
     key = (
         "fitted",
         model_key(model),
         rv.name,
-        evaluate_shapes([rv])[0],
+        part.key,
+        evaluate_shapes([part.rv])[0],
         dims,
         compile_key(compile_kwargs),
         common_coordinates,
     )
     density: FittedDensity = kept(
-        model, key, lambda: _build(model, rv, dims, compile_kwargs, common_coordinates)
+        model, key, lambda: _build(model, rv, part, dims, compile_kwargs, common_coordinates)
     )
     return density
 
@@ -152,97 +210,133 @@ def fitted_density(
 def _build(
     model: pm.Model,
     rv: TensorVariable,
+    part: Part,
     sample_dims: Sequence[str] | None,
     compile_kwargs: Mapping[str, Any] | None,
     common_coordinates: bool,
 ) -> FittedDensity:
-    name, whole, observed, is_missing = _whole(model, rv)
-    check_observed_logp(whole)
-    sample_dims = _own_sample_dims(model, name, sample_dims)
-    (shape,) = evaluate_shapes([whole])
+    check_observed_logp(part.rv)
+    observed = part.data()
+    (shape,) = evaluate_shapes([part.rv])
     if not common_coordinates:
-        _check_lengths(name, observed.shape, shape)
+        _check_lengths(part.name, observed.shape, shape)
     length = pt.lscalar("length")
-    counts = observed if common_coordinates else None
     layout = find_layout(
-        model, whole, sample_dims, length, name=name, several=True, observed=counts
+        model,
+        part.rv,
+        None if part.axes else sample_dims,
+        length,
+        name=part.name,
+        several=True,
+        observed=observed if common_coordinates else None,
+        axes=part.axes,
     )
-    free, own, fixed = _given_free(model, rv, whole, layout.rv)
-    complete = None if is_missing is None else _complete(name, layout.to_points(is_missing))
-    layout = replace(layout, rv=fixed, complete=complete)
-    observations = Observations([layout], length, list(free.values()))
-    unconstrain = observations.compile_unconstrain()
-    # Any values will do, it is shapes that are asked for.
-    some = [np.ones(s, v.dtype) for s, v in zip(evaluate_shapes([*free]), free, strict=True)]
+    given = PartInputs.of(model, rv, part, layout.rv)
+    shared = given.once.sharing()
+    complete = None if part.left_out is None else _complete(part.name, layout, part.left_out)
+    layout = replace(layout, rv=given.resized, complete=complete)
+    observations = Observations([layout], length, given.inputs)
+    plain = observations.compile_unconstrain()
+    unconstrain = shared(plain)
     example = layout.to_points(observed if observed.shape == shape else np.ones(shape))
-    unconstrained_shape = unconstrain({name: example}, *some)[0].shape[1:]
-    sampler = observations.compile_sampler()
-    many = compile_repeated_sampler([own], observations.given, at_once=not draws_in_a_loop(own))
+    # With any values a covariance might have no Cholesky factor: then a part's inputs are given.
+    unconstrained = (plain if part.inputs else unconstrain)({part.name: example}, *given.some)[0]
+    unconstrained_shape = unconstrained.shape[1:]
+    sampler = shared(observations.compile_sampler())
+    cut = given.rv
+    many = shared(compile_repeated_sampler([cut], given.inputs, at_once=not draws_in_a_loop(cut)))
+    moments = compile_count_moments(layout, cut, shape, given.inputs)
     density = FittedDensity(
         variable=layout.describe(model, example.shape[1:], unconstrained_shape),
-        rv=own,
-        given=tuple(str(variable.name) for variable in free),
-        operator="birth_death" if is_discrete(rv) else "langevin",
-        circular=(name,) if is_circular(layout.transform) else (),
-        places=find_places(model, rv, layout, shape),
+        rv=cut,
+        given=given.names,
+        operator="birth_death" if is_discrete(cut) else "langevin",
+        circular=(part.name,) if is_circular(layout.transform) else (),
+        places=part.places or _own_places(model, rv, part, layout, shape),
         complete=complete,
-        data=_compile_data(model, rv, layout, shape, None if is_missing is None else observed),
-        simulate=lambda n, rng, *given: sampler(n, rng, *given)[name],
-        simulate_many=lambda times, rng, *given: np.stack(
-            [layout.to_points(np.asarray(part)) for part in many(times, rng, *given)[0]]
+        data=lambda: _checked(part, layout, shape),
+        simulate=lambda n, rng, *known: sampler(n, rng, *known)[part.name],
+        simulate_many=lambda times, rng, *known: np.stack(
+            [layout.to_points(np.asarray(values)) for values in many(times, rng, *known)[0]]
         ),
-        quantiles=compile_quantiles(layout, own, shape, observations.given),
-        unconstrain=lambda values, *given: unconstrain({name: values}, *given)[0].reshape(
+        quantiles=shared(compile_quantiles(layout, cut, shape, given.inputs)),
+        unconstrain=lambda values, *known: unconstrain({part.name: values}, *known)[0].reshape(
             len(values), -1
         ),
-        log_density=observations.compile_log_density([unconstrained_shape], compile_kwargs),
-        parameters=_compile_parameters(layout, own, observations.given),
+        log_density=shared(observations.compile_log_density([unconstrained_shape], compile_kwargs)),
+        parameters=shared(_compile_parameters(layout, given)),
+        source=part_name(model, whole_part(model, rv).name),
+        numbers=given.numbers,
+        along=tuple(part.along),
+        past=_compile_past(part, layout, given),
+        moments=None if moments is None else shared(moments),
     )
-    return one_at_a_time(density)
+    return one_at_a_time(_with_completion(density, layout, given, shared))
 
 
-def _complete(name: str, is_missing: np.ndarray) -> np.ndarray:
-    """Tell which observations have no missing elements."""
-    complete = np.logical_not(is_missing.reshape(len(is_missing), -1)).all(axis=1)
+def _with_completion(
+    density: FittedDensity,
+    layout: Layout,
+    given: PartInputs,
+    shared: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> FittedDensity:
+    """Let values beyond the bounds be hidden where they are drawn, and completed."""
+    if not given.bounds:
+        return density
+    completion = Completion(layout, given.rv, given.bounds, given.inputs)
+    draw, hidden = density.simulate, shared(completion.hidden)
+    return replace(
+        density,
+        simulate=lambda n, rng, *known: hidden(draw(n, rng, *known), *known),
+        completed=shared(completion.completed),
+    )
+
+
+def _compile_past(
+    part: Part, layout: Layout, given: PartInputs
+) -> Callable[..., dict[str, np.ndarray]] | None:
+    """Return what came before each observation."""
+    if not part.past:
+        return None
+    graphs = graph_replace(list(part.past), given.replaced, strict=False)
+    function = compile_function(list(given.once.inputs), graphs)
+
+    def past(*known: np.ndarray) -> dict[str, np.ndarray]:
+        found = {}
+        for count, values in enumerate(function(*known), start=1):
+            points = layout.to_points(np.asarray(values, dtype=np.float64))
+            found[f"{count} before"] = points.reshape(len(points), -1)
+        return found
+
+    return past
+
+
+def _checked(part: Part, layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the observations as they are now."""
+    values = part.data()
+    _check_lengths(part.name, values.shape, shape)
+    return layout.to_points(values)
+
+
+def _own_places(
+    model: pm.Model, rv: TensorVariable, part: Part, layout: Layout, shape: tuple[int, ...]
+) -> Places:
+    """Return where observations are in the model's own variable."""
+    own = whole_part(model, rv).name
+    places = find_places(model, rv, replace(layout, name=own), shape)
+    return places if part.name == own else replace(places, name=part.name)
+
+
+def _complete(name: str, layout: Layout, left_out: np.ndarray) -> np.ndarray:
+    """Tell which observations have no elements that are left out."""
+    points = layout.to_points(left_out)
+    complete = np.logical_not(points.reshape(len(points), -1)).all(axis=1)
     if complete.sum() < 2:
         raise ValueError(
-            f"The observed variable {name!r} has {complete.sum()} observations "
-            "without missing elements: at least 2 are needed."
+            f"The observed variable {name!r} has {complete.sum()} observations without elements "
+            "that are missing, or values with a probability of their own: at least 2 are needed."
         )
     return complete
-
-
-def _given_free(
-    model: pm.Model, rv: TensorVariable, whole: TensorVariable, resized: TensorVariable
-) -> tuple[dict[TensorVariable, TensorVariable], TensorVariable, TensorVariable]:
-    """Return inputs in the place of free variables, and both variables as graphs of them."""
-    # What it depends on directly: the parents of free variables do not matter once these are known.
-    others = [other for other in model.basic_RVs if other is not rv]
-    above = set(ancestors([whole, resized], blockers=others))
-    free = {v: v.type(name=str(v.name)) for v in model.free_RVs if v in above}
-    known = {o: model.rvs_to_values[o] for o in model.observed_RVs if o in above and o is not rv}
-    fixed, own = graph_replace([resized, whole], {**free, **known}, strict=False)
-    return free, own, fixed
-
-
-def _compile_data(
-    model: pm.Model,
-    rv: TensorVariable,
-    layout: Layout,
-    shape: tuple[int, ...],
-    filled: np.ndarray | None,
-) -> Callable[[], np.ndarray]:
-    """Return a function for the observations as they are then; where some are missing, filled."""
-    if filled is not None:
-        return lambda: layout.to_points(filled)
-    values = compile_function([], model.rvs_to_values[rv])
-
-    def data() -> np.ndarray:
-        array = np.asarray(values())
-        _check_lengths(layout.name, array.shape, shape)
-        return layout.to_points(array)
-
-    return data
 
 
 def _check_lengths(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -273,34 +367,14 @@ def _own_sample_dims(
     return None if somewhere and not has_them else sample_dims
 
 
-def _whole(
-    model: pm.Model, rv: TensorVariable
-) -> tuple[str, TensorVariable, np.ndarray, np.ndarray | None]:
-    """Return the variable that an observed part belongs to, its values, and which are missing.
+def _compile_parameters(layout: Layout, given: PartInputs) -> Callable[..., dict[str, np.ndarray]]:
+    """Return the distribution's parameters that differ between observations, by their names."""
+    function = compile_function(given.inputs, list(parameter_graphs(given.rv)))
+    names = given.parameter_names
 
-    Missing ones have some other value of the variable in their place.
-    """
-    observed = np.asarray(compile_function([], model.rvs_to_values[rv])())
-    if not isinstance(rv.owner.op, PartialObservedRV):
-        return str(rv.name), rv, observed, None
-    whole, mask = rv.owner.inputs[:2]
-    is_missing = np.asarray(compile_function([], mask)(), dtype=bool)
-    full = np.full(is_missing.shape, observed[0], dtype=observed.dtype)
-    full[~is_missing] = observed
-    return str(rv.name).removesuffix("_observed"), whole, full, is_missing
-
-
-def _compile_parameters(
-    layout: Layout, rv: TensorVariable, inputs: Sequence[TensorVariable]
-) -> Callable[..., dict[str, np.ndarray]]:
-    """Return the distribution's parameters that differ between observations."""
-    graphs = list(parameter_graphs(rv))
-    function = compile_function(list(inputs), graphs)
-    names = [str(graph.name or f"parameter {index}") for index, graph in enumerate(graphs)]
-
-    def parameters(*given: np.ndarray) -> dict[str, np.ndarray]:
+    def parameters(*known: np.ndarray) -> dict[str, np.ndarray]:
         found = {}
-        for key, values in zip(names, function(*given), strict=True):
+        for key, values in zip(names, function(*known), strict=True):
             array = np.asarray(values)
             if tuple(array.shape[a] for a in layout.axes if a < array.ndim) == layout.lengths:
                 points = layout.to_points(array.astype(np.float64))
@@ -308,19 +382,3 @@ def _compile_parameters(
         return found
 
     return parameters
-
-
-def parameter_graphs(rv: TensorVariable) -> Iterator[TensorVariable]:
-    """Walk the parameters of a distribution, and of those it is made of."""
-    node = rv.owner
-    try:
-        candidates = node.op.dist_params(node)
-    except (AttributeError, ValueError):
-        candidates = node.inputs
-    for graph in candidates:
-        if graph.owner is not None and isinstance(
-            graph.owner.op, RandomVariable | SymbolicRandomVariable
-        ):
-            yield from parameter_graphs(graph)
-        elif isinstance(graph.type, TensorType) and graph.ndim and graph.dtype != "bool":
-            yield graph

@@ -17,10 +17,12 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.logprob.basic import transformed_conditional_logp
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.scan.op import Scan
+from pytensor.tensor.random.basic import CategoricalRV, MultinomialRV
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import built_once, compile_function, inline_inner_graphs
@@ -258,8 +260,10 @@ def compile_quantiles(
 
 
 def draws_in_a_loop(rv: TensorVariable) -> bool:
-    """Whether a distribution, or one that it is made of, draws by rejection in a loop."""
+    """Whether a distribution, or one that it is made of, draws by rejection or one by one."""
     op = rv.owner.op
+    if isinstance(op, CategoricalRV | MultinomialRV | DirichletMultinomialRV):
+        return True
     inner = getattr(op, "fgraph", None)
     if inner is not None and any(isinstance(node.op, Scan) for node in inner.apply_nodes):
         return True

@@ -7,47 +7,50 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.traversal import ancestors, walk
-from pytensor.tensor.shape import Shape, Shape_i
-from pytensor.tensor.variable import TensorVariable
+from pytensor.graph.traversal import ancestors
 
 from pymc_ksd.models.log_density import held_value
-from pymc_ksd.models.observed.fitted import FittedDensity, parameter_graphs
+from pymc_ksd.models.observed.fitted import FittedDensity
+from pymc_ksd.models.observed.names import InputNames
+from pymc_ksd.models.observed.numbers import numbers_behind
 
 
-def inputs_of(density: FittedDensity) -> Iterator[tuple[str, np.ndarray, bool]]:
+def inputs_of(
+    model: pm.Model, density: FittedDensity
+) -> Iterator[tuple[list[str], np.ndarray, bool]]:
     """Walk the numbers in a variable's graph that come with every observation.
 
     Parameters
     ----------
+    model : pm.Model
+        The model.
     density : FittedDensity
         The observed variable.
 
     Yields
     ------
-    name : str
-        What it is called, or its number where it has no name.
+    names : list of str
+        What its columns are called.
     table : ndarray of shape (n, columns)
         A row for every observation.
     labels : bool
         Whether others are indexed by it, so that it tells groups apart.
     """
-    nodes = list(_numbers_behind(parameter_graphs(density.rv)))
-    indices = _indices(nodes)
-    columns = 0
+    nodes = list(numbers_behind(density.numbers))
+    indices, names = _indices(nodes), InputNames(model, nodes)
     for node in nodes:
         value = held_value(node)
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub" or not value.ndim:
             continue
         table = density.places.rows(value)
         if table is not None:
-            yield str(node.name or f"input {columns}"), table, node in indices
-            columns += int(np.prod(table.shape[1:]))
+            table = table.reshape(len(table), -1)
+            yield names.of(node, value, table.shape[1]), table, node in indices
 
 
 def indexing_names(density: FittedDensity) -> set[str]:
     """Return the names of data by which others are indexed."""
-    return {str(node.name) for node in _indices(_numbers_behind(parameter_graphs(density.rv)))}
+    return {str(node.name) for node in _indices(numbers_behind(density.numbers))}
 
 
 def model_data(model: pm.Model, key: str) -> np.ndarray:
@@ -60,20 +63,6 @@ def model_data(model: pm.Model, key: str) -> np.ndarray:
         f"`covariates` must name data of the model ({', '.join(known) or 'it has none'}), got "
         f"{key!r}."
     )
-
-
-def _numbers_behind(graphs: Iterable[TensorVariable]) -> Iterator[TensorVariable]:
-    """Walk what graphs are computed from, leaving out what gives them a shape only.
-
-    Sizes are often taken from the observations, which must not be compared by themselves.
-    """
-
-    def behind(node: TensorVariable) -> list[TensorVariable] | None:
-        if node.owner is None or isinstance(node.owner.op, Shape | Shape_i):
-            return None
-        return node.owner.inputs[::-1]
-
-    return walk(graphs, behind, bfs=False)
 
 
 def _indices(nodes: Iterable[Any]) -> set[Any]:

@@ -118,17 +118,19 @@ def find_layout(
     resized: Mapping[TensorVariable, TensorVariable] | None = None,
     several: bool = False,
     observed: np.ndarray | None = None,
+    axes: tuple[int, ...] | None = None,
 ) -> Layout:
     """Find the axes that count observations, and let their number be any.
 
     Variables that this one may depend on were `resized` before. A single observation is refused if
     there must be `several`. With `observed` counts of several kinds, coordinates are the same
-    whatever the parameters.
+    whatever the parameters. Which axes count observations may be known as `axes`.
     """
     (shape,) = evaluate_shapes([rv])
     n_batch = rv.ndim - support_dims(rv)
-    axes: tuple[int, ...] = (0,)
-    is_single = n_batch == 0
+    is_single = n_batch == 0 and axes is None
+    if axes is None:
+        axes = (0,)
     if sample_dims is not None:
         axes, is_single = _sample_axes(model, name, n_batch, sample_dims), False
     lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
@@ -173,23 +175,22 @@ def one_observation(rv: TensorVariable, shape: tuple[int, ...]) -> str:
         )
     if isinstance(op, MultinomialRV | DirichletMultinomialRV):
         return (
-            f"a single vector of counts, of shape {shape}: all counts together are one observation "
-            "of a Multinomial or DirichletMultinomial, which is not a sample. Write it for the "
-            "items that were counted (Categorical), or as several vectors of counts, with a row "
-            "for each."
+            f"a single vector of counts, of shape {shape}. It is compared by the items that were "
+            "counted: there must be at least 2 of them, none missing, and `sample_dims` left out."
         )
     if type(op).__name__ in _PATHS:
         return (
-            f"a single path, of shape {shape}: all values of a time series are one observation, "
-            "which is not a sample. Write it by its one-step distributions, each given the values "
-            "before it, or give several series a dim of their own."
+            f"a single path, of shape {shape}. It is compared by its steps, each given the values "
+            "before it, if none is missing and `sample_dims` is left out. Fill the gaps, or write "
+            "it by its one-step distributions."
         )
     return (
         f"a single vector, of shape {shape}: its elements depend on each other, so that all of "
-        "them are one observation, which is not a sample. This is how a marginal GP or an MvNormal "
-        "sees its data. Write the dependence as a variable of its own (a latent GP, a random "
-        "effect), with an independent error for each element, or give several vectors a dim of "
-        "their own."
+        "them are one observation, which is not a sample. MvNormal (a marginal GP), MvStudentT, "
+        "KroneckerNormal and CAR vectors are compared element by element, each given those before "
+        "it, if none is missing and `sample_dims` is left out; others are not. Write the "
+        "dependence as a variable of its own, with an independent error for each element, or give "
+        "several vectors a dim of their own."
     )
 
 

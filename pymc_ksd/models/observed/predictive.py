@@ -55,6 +55,20 @@ def predictive_target(
     )
 
 
+def predictive_values(
+    density: FittedDensity,
+    given: Sequence[Given],
+    points: np.ndarray,
+    watch: Callable[[Sequence[Given]], Iterable[Given]],
+) -> tuple[np.ndarray, ...]:
+    """Return what the Stein operator takes of the mixture over all draws, at unconstrained points.
+
+    The arguments are those of :func:`predictive_target`; every point belongs to an observation.
+    """
+    mixture = _Mixture(density, given, given, watch)
+    return mixture.rates(points) if density.operator == "birth_death" else mixture.scores(points)
+
+
 @dataclass
 class _Mixture:
     """The mixture of a variable's distributions over draws.

@@ -1,0 +1,137 @@
+"""Statistics of several comparisons, each with several kernels, joined to one test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.diagnostics.predictive.comparisons import Comparison
+from pymc_ksd.stats.nulls import monte_carlo_p_value
+from pymc_ksd.stats.panel import in_deviations
+from pymc_ksd.stein.stein_kernel import Member
+
+#: What bandwidths of covariates are called in the names of members.
+_FRACTIONS = {1 / 3: "1/3"}
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """U-statistics of observed and replicated data at every draw.
+
+    Attributes
+    ----------
+    observed, replicated : ndarray of shape (draws, members)
+        The statistics.
+    names : list of str
+        What members are called: a comparison, the kernel of residuals, the covariates' bandwidth.
+    comparisons : list of str
+        The comparison of each member.
+    places : list of tuple of int
+        The number of each member's kernel, and that of its covariates.
+    bandwidths, widths : list of float
+        Bandwidths of residuals, and of covariates in median distances (NaN without numbers).
+    same_data : bool
+        Whether all draws are the same, so that observed data are one more of the replicated ones.
+    """
+
+    observed: np.ndarray
+    replicated: np.ndarray
+    names: list[str]
+    comparisons: list[str]
+    places: list[tuple[int, int]]
+    bandwidths: list[float]
+    widths: list[float]
+    same_data: bool
+
+    @classmethod
+    def of(
+        cls,
+        statistics: np.ndarray,
+        kernels: Sequence[Member],
+        comparisons: Sequence[Comparison],
+        *,
+        same_data: bool,
+    ) -> Statistics:
+        """Arrange statistics of shape (kernels, draws, 2, covariates), comparison by comparison."""
+        found: list[tuple[str, str, tuple[int, int], float, float]] = []
+        covariate = 0
+        for comparison in comparisons:
+            for width in comparison.widths:
+                for number, kernel in enumerate(kernels):
+                    name = member_name(comparison.name, kernel, width)
+                    place = (number, covariate)
+                    found.append((name, comparison.name, place, kernel.bandwidth, width))
+                covariate += 1
+        names, owners, places, bandwidths, widths = (
+            list(part) for part in zip(*found, strict=True)
+        )
+        picked = np.stack([statistics[number, :, :, index] for number, index in places], axis=-1)
+        observed, replicated = picked[:, 0], picked[:, 1]
+        return cls(observed, replicated, names, owners, places, bandwidths, widths, same_data)
+
+    @property
+    def excess(self) -> tuple[np.ndarray, np.ndarray]:
+        """Observed and replicated statistics in standard deviations of the replicated ones."""
+        everyone = self.replicated
+        if self.same_data:
+            everyone = np.concatenate([everyone, self.observed[:1]])
+        observed, replicated = (
+            in_deviations(values, everyone, ddof=1) for values in (self.observed, self.replicated)
+        )
+        return observed, replicated
+
+    @property
+    def strongest(self) -> tuple[int, int]:
+        """The kernel and the covariates by which observed data exceed replicated ones most."""
+        return self.places[int(np.argmax(self.excess[0].mean(axis=0)))]
+
+    def dataset(self) -> xr.Dataset:
+        """Return p-values and discrepancies."""
+        observed, replicated = self.excess
+        mean = observed.mean(axis=0)
+        names = list(dict.fromkeys(self.comparisons))
+        own = [np.array([one == name for one in self.comparisons]) for name in names]
+        strongest = int(np.argmax(mean))
+        return xr.Dataset(
+            {
+                "p_value": ((), _joined_p_value(observed, replicated)),
+                "observed": (("sample",), observed.max(axis=1)),
+                "replicated": (("sample",), replicated.max(axis=1)),
+                "comparison_p_value": (
+                    ("comparison",),
+                    [_joined_p_value(observed[:, part], replicated[:, part]) for part in own],
+                ),
+                "comparison_excess": (("comparison",), [mean[part].max() for part in own]),
+                "observed_statistic": (("sample", "member"), self.observed),
+                "replicated_statistic": (("sample", "member"), self.replicated),
+                "member_p_value": (
+                    ("member",),
+                    [
+                        _joined_p_value(self.observed[:, [index]], self.replicated[:, [index]])
+                        for index in range(len(self.names))
+                    ],
+                ),
+                "member_excess": (("member",), mean),
+                "member_bandwidth": (("member",), self.bandwidths),
+                "member_width": (("member",), self.widths),
+                "contributions_of": ((), self.comparisons[strongest]),
+                "contributions_member": ((), self.names[strongest]),
+            },
+            coords={"comparison": names, "member": self.names},
+        )
+
+
+def member_name(comparison: str, kernel: Member, width: float) -> str:
+    """Return what a member is called: ``inputs (rbf, 1; 1/3 of the median)``."""
+    if np.isnan(width):
+        return f"{comparison} ({kernel.name})"
+    told = _FRACTIONS.get(width, f"{width:g}")
+    return f"{comparison} ({kernel.name}; {told} of the median)"
+
+
+def _joined_p_value(observed: np.ndarray, replicated: np.ndarray) -> float:
+    """Return the share of draws whose replicated data are at least as far off, by any member."""
+    return monte_carlo_p_value(0.0, replicated.max(axis=1) - observed.max(axis=1))
