@@ -40,7 +40,7 @@ class BatteryResult:
 
     @property
     def status(self) -> str:
-        """The answer: "rejected" on some target, else "cannot tell" of one or of all, "passed"."""
+        """The answer for all targets: "passed", "rejected" or "cannot tell"."""
         statuses = set(self.table["status"])
         if "rejected" in statuses:
             return "rejected"
