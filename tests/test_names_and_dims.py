@@ -75,7 +75,13 @@ def test_observed_dims_without_labels(rng):
     assert pymc_ksd.ksd_ppc(model, random_seed=1)["y"].shape == (40,)
 
 
-NAMES = ["1|g", "x:z", "a name, with spaces", "float64", "i4,f8"]
+NAMES = [
+    "1|g",
+    *(
+        pytest.param(one, marks=[pytest.mark.slow, pytest.mark.newer_stack])
+        for one in ("x:z", "a name, with spaces", "float64", "i4,f8")
+    ),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -80,6 +80,8 @@ def test_machine_sums_and_draws_exactly(rng):
         assert stats.ks_2samp(exact[:, column], chain[:, column]).pvalue > 1e-4
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_annealing_finds_the_normaliser(rng):
     machine = small_machine(rng)
     found = [machine.annealed_log_normaliser(rng) for _ in range(20)]
@@ -194,6 +196,8 @@ def test_oracle_keeps_its_level_and_has_the_power_of_neyman_and_pearson(rng):
 SETTINGS = (Setting("means", 1.0, 30), Setting("log-weights", 0.5, 20))
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_trials_do_not_depend_on_how_they_are_run(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.paper.trials._TOGETHER", 3)
     options = {"seed": 1, "n_processes": 1, "progressbar": False}
@@ -271,6 +275,8 @@ def made_up(experiment, rng):
     return to_dataset(experiment, results, seed=0, processes=2)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_page_and_figures_are_made_of_any_results(rng, tmp_path):
     modules = {"mixture": mixture, "boltzmann": boltzmann, "ising": ising}
     datasets = {name: made_up(module.EXPERIMENT, rng) for name, module in modules.items()}

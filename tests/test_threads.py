@@ -60,6 +60,8 @@ def regression(rng, n=30):
     return model, draws
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_predictive_checks_in_threads(in_threads, rng):
     model, draws = regression(rng)
     new = rng.normal(size=30)
@@ -77,6 +79,8 @@ def test_predictive_checks_in_threads(in_threads, rng):
     assert_same(calls, in_threads)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_models_are_compiled_in_threads(in_threads, rng):
     """Building functions changes PyTensor's configuration for a while."""
     before = pytensor.config.cxx

@@ -26,6 +26,8 @@ def apart(rng):
     return xr.Dataset({"x": (("chain", "draw", "k"), values)})
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_rows_are_ranked_by_status_and_worth(rng):
     table = ksd_compare(
         SCORE,

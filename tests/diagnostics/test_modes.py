@@ -219,6 +219,8 @@ def test_given_starts_find_what_others_do_not():
         ksd_modes(score, starts=np.zeros((3, 2)))
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_it_is_repeatable_and_changes_nothing(label_switching):
     values = {name: v.eval() for name, v in label_switching.named_vars.items() if name == "y"}
     state = np.random.get_state()[1].copy()  # noqa: NPY002

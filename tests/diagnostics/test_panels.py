@@ -313,6 +313,8 @@ def test_simulated_samples_choose_their_own_scale(rng, monkeypatch):
     assert len(chosen) == 20
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_replicates_are_enough_for_clear_rejections(rng):
     score, few = normal_score(1), rng.normal(size=40)
     chains = xr.Dataset({"x": (("chain", "draw"), rng.normal(size=(4, 30)))})

@@ -18,6 +18,8 @@ def by_name(cases):
     return pytest.mark.parametrize("case", cases, ids=lambda case: f"{case.family}, {case.data}")
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_rates_tell_true_from_wrong_models():
     noisy = next(case for case in MISFITS if case.data == "heteroscedastic noise")
     true, wrong = check_rates(TRUE[0], 3), check_rates(noisy, 3)
@@ -26,7 +28,21 @@ def test_rates_tell_true_from_wrong_models():
     assert np.isfinite([rate.rate for rate in wrong.values()]).all()
 
 
-@by_name([case for case in EFFECTS if case.data == "1 per effect"])
+#: The slowest of these models run on one stack only.
+ONE_PER_EFFECT = [case for case in EFFECTS if case.data == "1 per effect"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=case.family,
+            marks=[pytest.mark.slow, pytest.mark.newer_stack] if number else (),
+        )
+        for number, case in enumerate(ONE_PER_EFFECT)
+    ],
+)
 def test_an_effect_for_every_observation_is_no_misfit(case):
     assert check_rates(case, 4)[AUTO].rejections == 0
 

@@ -459,6 +459,8 @@ def outcomes():
     return model, draws(a=np.abs(rng.normal(scale=0.5, size=(30, 3))))
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_several_outcomes_of_all_kinds():
     model, posterior = outcomes()
     check = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=1)
@@ -615,6 +617,8 @@ def test_angles_need_a_periodic_kernel(rng):
     assert float(check["p_value"]) > 0.05
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_three_outcomes_with_and_without_covariates_and_witness(rng):
     with pm.Model() as model:
         b = pm.Normal("b", shape=2)

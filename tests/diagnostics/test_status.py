@@ -160,6 +160,8 @@ def test_short_chains_are_rejected_only_clearly(rng):
     assert far_off.attrs["status"] == "rejected"
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_correlated_draws_in_many_dimensions_are_rejected_only_clearly():
     statuses = []
     for seed in range(6):

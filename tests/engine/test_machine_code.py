@@ -112,7 +112,7 @@ SHARED = pytensor.shared(0.5)
         (kept_elsewhere, False),
         (infinite_bound, False),
         (rounded, False),
-        (negative_base, True),
+        pytest.param(negative_base, True, marks=[pytest.mark.slow, pytest.mark.default_stack]),
     ],
 )
 def test_unusual_kernels_give_the_numbers_of_their_graph(rng, function, written, monkeypatch):
@@ -160,6 +160,8 @@ def test_result_does_not_depend_on_blocks(rng, machine_code):
     np.testing.assert_allclose(parts.quadratic, whole.quadratic, atol=1e-6 * whole.quadratic.std())
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_infinite_kernel_is_refused(rng, machine_code):
     kernel = Radial(lambda squared_distance: pt.log(2 - squared_distance), name="logarithm")
     points = LANGEVIN.scaled(rng.normal(size=(20, 2)), [rng.normal(size=(20, 2))], None)
@@ -201,6 +203,8 @@ def test_single_precision_does_not_move_the_p_value(rng, draw, null, monkeypatch
     assert float(single["p_value"]) == float(exact["p_value"])
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_p_values_of_many_samples_move_less_than_their_error(rng, monkeypatch):
     score = Score.from_callable(lambda x: -x, 3)
     p_values = np.empty((2, 40))

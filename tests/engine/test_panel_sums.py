@@ -73,7 +73,14 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("draw", WEIGHTS.values(), ids=WEIGHTS)
-@pytest.mark.parametrize("dim", [1, 3, 30])
+@pytest.mark.parametrize(
+    "dim",
+    [
+        pytest.param(1, marks=[pytest.mark.slow, pytest.mark.newer_stack]),
+        3,
+        pytest.param(30, marks=[pytest.mark.slow, pytest.mark.default_stack]),
+    ],
+)
 def test_every_member_as_by_itself(rng, way, dim, draw, monkeypatch):
     points, chosen = points_of(rng, 150, dim), mixed(np.sqrt(dim))
     options = {"weights": draw(rng, 40, 150), "coordinates": True, "groups": np.arange(150.0) % 3}
@@ -258,6 +265,8 @@ def test_new_numbers_and_members_compile_nothing(rng, monkeypatch):
     assert len(after.signatures) == count
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_kernel_that_is_not_finite_is_named(rng, way):
     points = points_of(rng, 30, 2)
     kernel = Radial(lambda squared: pt.log(2 - squared), name="logarithm")

@@ -137,12 +137,14 @@ def test_the_pymc_model_with_bambis_draws_is_noticed(rng):
 @pytest.mark.parametrize(
     ("formula", "family"),
     [
-        ("y ~ x + kind + (1|group)", "gaussian"),
         ("y ~ x + (x|group)", "gaussian"),
-        ("outcome ~ x + kind", "categorical"),
+        pytest.param("y ~ x + kind + (1|group)", "gaussian", marks=pytest.mark.slow),
+        pytest.param("outcome ~ x + kind", "categorical", marks=pytest.mark.slow),
         ("y ~ 1 + (1|group)", "gaussian"),
-        ("y ~ 0 + x", "gaussian"),
-        (bambi.Formula("y ~ x", "sigma ~ x + kind"), "gaussian"),
+        pytest.param("y ~ 0 + x", "gaussian", marks=pytest.mark.slow),
+        pytest.param(
+            bambi.Formula("y ~ x", "sigma ~ x + kind"), "gaussian", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_bambis_own_changes_are_undone(formula, family):

@@ -44,8 +44,16 @@ pytestmark = [
 ]
 
 
+#: Distributions whose graphs take longest to compile.
+LONG = ("GARCH11", "LKJCorr", "MvStudentTRandomWalk", "Wishart")
+
+
 def by_label(cases):
-    return [pytest.param(case, id=case.label) for case in cases]
+    slow = (pytest.mark.slow, pytest.mark.newer_stack)
+    return [
+        pytest.param(case, id=case.label, marks=slow if case.label in LONG else ())
+        for case in cases
+    ]
 
 
 @cache
@@ -337,7 +345,13 @@ STRUCTURES = [
 ]
 
 
-@pytest.mark.parametrize("build", STRUCTURES)
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(build, marks=pytest.mark.slow if build in (scan, correlated) else ())
+        for build in STRUCTURES
+    ],
+)
 def test_compile_score_of_structured_models_matches_finite_differences(build, rng):
     with pm.Model() as model:
         build()

@@ -50,6 +50,8 @@ def test_a_group_for_each_observation_is_a_mixture(draws):
     assert between["p_value"] < 0.05
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize("dist", [pm.Exponential, pm.Poisson])
 def test_other_supports_keep_their_coordinates(dist, rng, draws):
     rates = np.exp(np.where(np.arange(120) < 60, -2.0, 2.0))

@@ -191,6 +191,8 @@ def test_draws_that_are_rejected_as_json(folder):
     assert found["summary"]["mu"]["p_value"] < 0.025
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_what_cannot_run_exits_with_two_and_says_why(folder):
     done = run(folder, "check", "broken.py", "good.nc", "--json")
     assert done.returncode == 2
@@ -222,6 +224,8 @@ def test_letters_that_the_terminal_lacks_do_not_change_the_exit_code(folder):
     assert "Nothing speaks against these draws" in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_help_has_examples_and_exit_codes():
     done = run(None, "check", "--help")
     assert done.returncode == 0
@@ -424,6 +428,8 @@ def test_a_table_that_cannot_be_made_is_told_and_changes_no_exit_code(capsys, mo
     assert "no table today" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_modes_are_looked_for_unless_they_are_not_wanted(tmp_path, capsys):
     """Draws of one of two modes pass where nobody looks for the other."""
     text = 'import pymc as pm\nwith pm.Model() as model:\n    pm.NormalMixture("mu", [0.6, 0.4], '
@@ -448,6 +454,8 @@ def test_draws_of_the_models_own_data_belong_to_it(capsys):
     assert found["next_steps"][0]["action"] == "use_draws"
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.usefixtures("at")
 @pytest.mark.parametrize(("file", "cause"), [("other.nc", "mismatch"), ("gaps.nc", None)])
 def test_draws_of_other_variables_are_told_from_draws_that_cannot_be_used(file, cause, capsys):
@@ -457,6 +465,8 @@ def test_draws_of_other_variables_are_told_from_draws_that_cannot_be_used(file, 
     assert [one["code"] for one in found["reasons"]] == [cause or "could_not_run"]
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.usefixtures("at")
 def test_other_draws_are_ranked_beside_those_that_are_checked(capsys):
     others = ["--compare", "shifted=off.nc", "--compare", "prior=prior.nc"]

@@ -474,6 +474,8 @@ def test_one_chain_and_few_draws_are_no_pass():
     assert "at least 4 draws" in str(few)
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_names_with_dollars_are_shown_as_they_are():
     rng = np.random.default_rng(0)
     with pm.Model(coords={"price": ["0$ to 5$", "$x_$"]}) as model:

@@ -163,6 +163,8 @@ def test_predictive_check_of_draws_without_chains_says_what_was_given(rng):
         ksd_ppc(compile_score(model), xr.Dataset({"mu": (("chain", "draw"), np.ones((1, 9)))}))
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.filterwarnings("ignore:.*return_inferencedata=False.*:FutureWarning")
 def test_multitrace_is_read_as_the_container_made_of_it(model):
     with model:

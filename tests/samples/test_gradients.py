@@ -92,7 +92,15 @@ def layouts(exact):
     }
 
 
-@pytest.mark.parametrize("layout", ["groups", "gradients only", "nutpie", "nutpie, other order"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "groups",
+        "gradients only",
+        "nutpie",
+        pytest.param("nutpie, other order", marks=[pytest.mark.slow, pytest.mark.newer_stack]),
+    ],
+)
 def test_stored_gradients_take_the_place_of_the_models(layout, exact, monkeypatch):
     data = layouts(exact)[layout]
     expected = run(build(), exact[0])

@@ -82,6 +82,7 @@ def test_draws_are_not_independent_without_evidence(model, data):
     assert not read_draws(compile_score(model)._target, data).independent
 
 
+@pytest.mark.slow
 def test_draws_of_a_variational_fit_and_of_chains(model):
     with model:
         fitted = pm.fit(n=50, random_seed=1, progressbar=False).sample(50, random_seed=1)

@@ -210,6 +210,8 @@ def test_contributions_and_dims_of_count_vectors(rng):
     assert ksd_test(multinomial, random_seed=0)["m"].shape == ()
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_values_that_are_all_the_same_need_the_parametric_null():
     for probability, rejected in ((0.5, True), (0.01, False)):
         with pm.Model() as model:
@@ -325,6 +327,8 @@ def test_counts_of_several_sample_dims(rng):
     assert result["p_value"] > 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_order_of_kinds_matters_little(rng):
     """The most likely kind gives and takes, wherever it stands."""
     shares = np.array([0.3, 0.69, 0.01])

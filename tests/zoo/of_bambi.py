@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.zoo.registry import FUNCTIONS, NOT_PASSED, WORKS, Error, add
+from tests.zoo.registry import NOT_PASSED, WORKS, Error, add
 
 NEEDS = ("bambi",)
 #: All functions want a PyMC model.
@@ -35,7 +35,7 @@ def _uncentred(model, posterior, rng):
     )
 
 
-@add(quick=FUNCTIONS, needs=NEEDS, draws=_uncentred)
+@add(quick=True, needs=NEEDS, draws=_uncentred)
 def bambi_slope():
     return _built("y ~ x")
 
