@@ -55,8 +55,11 @@ def test_p_values_join_the_largest_excess(curved):
     observed, replicated = (check[f"{k}_statistic"].values for k in ("observed", "replicated"))
     centre, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
     standard, others = (observed - centre) / spread, (replicated - centre) / spread
-    np.testing.assert_allclose(check["observed"], standard.max(axis=1), rtol=1e-8)
-    np.testing.assert_allclose(check["replicated"], others.max(axis=1), rtol=1e-8)
+    # Residuals alone count less beside other comparisons.
+    counts = np.where([name.startswith("residuals (") for name in check["member"].values], 0.7, 1)
+    assert counts.sum() == len(counts) - 2 * 0.3
+    np.testing.assert_allclose(check["observed"], (counts * standard).max(axis=1), rtol=1e-8)
+    np.testing.assert_allclose(check["replicated"], (counts * others).max(axis=1), rtol=1e-8)
     np.testing.assert_allclose(check["member_excess"], standard.mean(axis=0), rtol=1e-8)
     of = np.array([name.split(" (")[0] for name in check["member"].values])
 

@@ -24,6 +24,8 @@ from pymc_ksd.samples.covariates import Column, columns_of_table, user_columns
 from pymc_ksd.samples.posterior import Given
 from pymc_ksd.stein.bandwidths import median_distance
 
+#: What the comparison without covariates is called.
+RESIDUALS = "residuals"
 #: Bandwidths of the kernel in median distances between observations, the shortest first.
 WIDTHS = (1 / 3, 1.0)
 #: Points for the median distance between covariates, and between those that change with the draw.
@@ -119,7 +121,7 @@ def find_comparisons(
     -------
     list of Comparison
     """
-    found = [Comparison("residuals", [])]
+    found = [Comparison(RESIDUALS, [])]
     name = density.source
     if isinstance(covariates, Mapping) and not isinstance(covariates, xr.Dataset):
         if name not in covariates:

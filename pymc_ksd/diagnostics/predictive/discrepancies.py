@@ -140,7 +140,7 @@ def check_variable(
         same_data=density.same_data,
     )
     dataset = statistics.dataset()
-    kernel, covariate = statistics.strongest
+    kernel, covariate = statistics.places[statistics.strongest]
     contributions = parts.restored(compared.rows)[kernel, :, covariate]
     contributions /= len(fitted.given) * parts.pairs
     dataset = dataset.merge(at_places(contributions, density.places))

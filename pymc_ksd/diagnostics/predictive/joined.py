@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.predictive.comparisons import Comparison
+from pymc_ksd.diagnostics.predictive.comparisons import RESIDUALS, Comparison
 from pymc_ksd.stats.nulls import monte_carlo_p_value
 from pymc_ksd.stats.panel import in_deviations
 from pymc_ksd.stein.stein_kernel import Member
 
+#: What the excess of residuals alone counts beside that of residuals by covariates, which see most of
+#: what those see, and much more: without it the joined test pays for a comparison that adds little.
+_RESIDUALS_ALONE = 0.7
 #: What bandwidths of covariates are called in the names of members.
 _FRACTIONS = {1 / 3: "1/3"}
 
@@ -84,17 +87,24 @@ class Statistics:
         return observed, replicated
 
     @property
-    def strongest(self) -> tuple[int, int]:
-        """The kernel and the covariates by which observed data exceed replicated ones most."""
-        return self.places[int(np.argmax(self.excess[0].mean(axis=0)))]
+    def weights(self) -> np.ndarray:
+        """What the excess of every member counts in the joined test."""
+        others = any(name != RESIDUALS for name in self.comparisons)
+        alone = _RESIDUALS_ALONE if others else 1.0
+        return np.array([alone if name == RESIDUALS else 1.0 for name in self.comparisons])
+
+    @property
+    def strongest(self) -> int:
+        """The number of the member by which observed data exceed replicated ones most, as the test counts."""
+        return int(np.argmax(self.weights * self.excess[0].mean(axis=0)))
 
     def dataset(self) -> xr.Dataset:
         """Return p-values and discrepancies."""
         observed, replicated = self.excess
-        mean = observed.mean(axis=0)
+        mean, strongest = observed.mean(axis=0), self.strongest
+        observed, replicated = self.weights * observed, self.weights * replicated
         names = list(dict.fromkeys(self.comparisons))
         own = [np.array([one == name for one in self.comparisons]) for name in names]
-        strongest = int(np.argmax(mean))
         return xr.Dataset(
             {
                 "p_value": ((), _joined_p_value(observed, replicated)),
