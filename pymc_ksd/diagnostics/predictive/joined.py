@@ -15,7 +15,7 @@ from pymc_ksd.stein.stein_kernel import Member
 
 #: What the excess of residuals alone counts beside that of residuals by covariates, which see most of
 #: what those see, and much more: without it the joined test pays for a comparison that adds little.
-_RESIDUALS_ALONE = 0.7
+_RESIDUALS_ALONE = 0.8
 #: What bandwidths of covariates are called in the names of members.
 _FRACTIONS = {1 / 3: "1/3"}
 
