@@ -13,8 +13,8 @@ from pymc_ksd.stats.nulls import monte_carlo_p_value
 from pymc_ksd.stats.panel import in_deviations
 from pymc_ksd.stein.stein_kernel import Member
 
-#: What the excess of residuals alone counts beside that of residuals by covariates, which see most of
-#: what those see, and much more: without it the joined test pays for a comparison that adds little.
+#: What the excess of residuals alone counts beside that of residuals by covariates, which see most
+#: of what those see, and much more.
 _RESIDUALS_ALONE = 0.8
 #: What bandwidths of covariates are called in the names of members.
 _FRACTIONS = {1 / 3: "1/3"}
@@ -95,7 +95,7 @@ class Statistics:
 
     @property
     def strongest(self) -> int:
-        """The number of the member by which observed data exceed replicated ones most, as the test counts."""
+        """The number of the member that exceeds most, as the joined test counts."""
         return int(np.argmax(self.weights * self.excess[0].mean(axis=0)))
 
     def dataset(self) -> xr.Dataset:
