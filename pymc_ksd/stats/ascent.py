@@ -19,6 +19,8 @@ _LONGEST, _SHORTENED = 10.0, 12
 _SUFFICIENT = 1e-4
 #: The promised gain below which a point has arrived.
 _ARRIVED = 1e-9
+#: The largest score that is told from larger ones: squares and their sums are finite.
+_STEEPEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,15 @@ class Summits:
 
 
 def evaluate(function: ScoreAndDensity, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and log densities, of points without either zero and -inf."""
+    """Return scores and log densities, of points without either zero and -inf.
+
+    Of scores whose squares would overflow only the signs matter.
+    """
     with np.errstate(all="ignore"):
         scores, log_densities = function(points)[:2]
     bad = ~(np.isfinite(log_densities) & np.isfinite(scores).all(axis=1))
-    return np.where(bad[:, None], 0.0, scores), np.where(bad, -np.inf, log_densities)
+    scores = np.clip(np.where(bad[:, None], 0.0, scores), -_STEEPEST, _STEEPEST)
+    return scores, np.where(bad, -np.inf, log_densities)
 
 
 def climb(

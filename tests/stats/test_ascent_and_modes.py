@@ -33,6 +33,15 @@ def modes_of(function, starts, most=20):
     return distinct_modes(function, climb(function, starts, scales, 300), scales, most)
 
 
+def test_climb_begins_where_squares_of_scores_overflow():
+    def function(x):
+        # Normal near zero, and steeper than any power far out.
+        return -np.sinh(x), -np.cosh(x).sum(axis=1)
+
+    summits = climb(function, np.array([[400.0, -2.0], [-600.0, 600.0]]), np.ones(2), 3_000)
+    np.testing.assert_allclose(summits.points, 0.0, atol=1e-4)
+
+
 def test_climb_reaches_the_minimum_of_rosenbrock(rng):
     def function(x):
         a, b = x.T
