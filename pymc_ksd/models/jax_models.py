@@ -95,7 +95,7 @@ def in_double(jax: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         if not double[0]:
             return function(*args)
         try:
-            with jax.enable_x64(True):
+            with _double_precision(jax):
                 return function(*args)
         except (TypeError, jax.errors.JaxRuntimeError):
             found = function(*args)  # what is wrong with the function itself is told here
@@ -109,6 +109,15 @@ def in_double(jax: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return call
+
+
+def _double_precision(jax: Any) -> Any:
+    """Return the context in which JAX has double precision, which versions before 0.8 hide."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax.experimental import enable_x64
+
+    return enable_x64(True)
 
 
 def split_points(points: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

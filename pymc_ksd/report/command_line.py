@@ -256,6 +256,9 @@ def _check(options: argparse.Namespace) -> _Answer:
     page = Path(options.report) if options.report else None
     if page is not None and (page.is_dir() or not os.access(page.parent, os.W_OK)):
         raise CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
+    names = [name for name, _ in options.compare]
+    if len(set(names)) < len(names):
+        raise CannotRun(f"--compare needs a different name for every file, got {', '.join(names)}")
     comparison, untested = None, []
     with _quietly():
         model = load_model(options.model)
