@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache
 from inspect import signature
@@ -157,9 +157,9 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
         rates = " | ".join(str(Rate(count, runs)) for count in counts)
         rows.append(f"| {name} | {rates} |")
         for row in tables[0]:
-            numbers = " | ".join(_shown(row[key]) for key in ("p_value", "bias_mean", "bias_sd"))
+            numbers = " | ".join(_shown(row[key]) for key in ("bias_mean", "bias_sd"))
             details.append(
-                f"| {name} | {row['sampler']} | {row['status']} | {numbers} | "
+                f"| {name} | {row['sampler']} | {row['status']} | {_p_value(row)} | {numbers} | "
                 f"{row['ess_ksd']:,.0f} | {row['n']:,} |"
             )
     command = "python -m benchmarks.sampler_comparison"
@@ -194,6 +194,11 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
             ],
         ]
     )
+
+
+def _p_value(row: Mapping[str, Any]) -> str:
+    value = row["p_value"]
+    return "< 0.0001" if value is not None and value < 1e-4 else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -113,11 +114,8 @@ def in_double(jax: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _double_precision(jax: Any) -> Any:
     """Return the context in which JAX has double precision, which versions before 0.8 hide."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64
-
-    return enable_x64(True)
+    known = jax if hasattr(jax, "enable_x64") else import_module("jax.experimental")
+    return known.enable_x64(True)
 
 
 def split_points(points: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
