@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -67,26 +69,29 @@ MODELS = {
 }
 
 
-def comparisons(name: str, runs: int) -> list[list[dict[str, Any]]]:
-    """Compare the samplers on a model, with other seeds each time; rows are ranked."""
+@cache
+def _compiled(name: str) -> tuple[pm.Model, Any]:
+    """Return a model, and what nutpie makes of it: once in each process."""
     import nutpie
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     model = MODELS[name]()
-    compiled = nutpie.compile_pymc_model(model)
-    found = []
-    for seed in range(runs):
-        samplers = {
-            ADVI: _advi(model, seed),
-            PATHFINDER: _pathfinder(model, seed),
-            SHORT: _nuts(compiled, 100, seed + 100),
-            NUTS: _nuts(compiled, 1_000, seed),
-        }
-        table = ksd_compare(model, samplers, random_seed=seed, progressbar=False)
-        columns = ["status", "p_value", "bias_mean", "bias_sd", "ess_ksd", "n"]
-        rows = table[columns].reset_index(names="sampler").to_dict("records")
-        found.append([{key: _finite(value) for key, value in row.items()} for row in rows])
-    return found
+    return model, nutpie.compile_pymc_model(model)
+
+
+def comparison(name: str, seed: int) -> list[dict[str, Any]]:
+    """Compare the samplers on a model; rows are ranked."""
+    model, compiled = _compiled(name)
+    samplers = {
+        ADVI: _advi(model, seed),
+        PATHFINDER: _pathfinder(model, seed),
+        SHORT: _nuts(compiled, 100, seed + 100),
+        NUTS: _nuts(compiled, 1_000, seed),
+    }
+    table = ksd_compare(model, samplers, random_seed=seed, progressbar=False)
+    columns = ["status", "p_value", "bias_mean", "bias_sd", "ess_ksd", "n"]
+    rows = table[columns].reset_index(names="sampler").to_dict("records")
+    return [{key: _finite(value) for key, value in row.items()} for row in rows]
 
 
 def _finite(value: Any) -> Any:
@@ -119,7 +124,9 @@ def _advi(model: pm.Model, seed: int) -> Any:
 def _pathfinder(model: pm.Model, seed: int) -> Any:
     from pymc_extras import fit_pathfinder
 
-    return fit_pathfinder(model, num_draws=1_000, random_seed=seed, progressbar=False)
+    # Newer versions start processes, of which each compiles everything.
+    here = {"parallel": False} if "parallel" in signature(fit_pathfinder).parameters else {}
+    return fit_pathfinder(model, num_draws=1_000, random_seed=seed, progressbar=False, **here)
 
 
 def in_order(ranked: Sequence[str]) -> bool:
@@ -140,18 +147,19 @@ def report(scale: float, workers: int, kept: Path | None = None) -> str:
 
 def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
     runs = max(1, round(scale * RUNS))
-    found = {name: measure(comparisons, name, runs) for name in MODELS}
+    # An interrupted measurement goes on with the next of these.
+    found = {name: [measure(comparison, name, seed) for seed in range(runs)] for name in MODELS}
     rows, details = [], []
-    for name, future in found.items():
-        tables = future.result()
+    for name, futures in found.items():
+        tables = [one.result() for one in futures]
         orders = [[row["sampler"] for row in table] for table in tables]
         counts = [sum(map(check, orders)) for check in (in_order, before_both)]
         rates = " | ".join(str(Rate(count, runs)) for count in counts)
         rows.append(f"| {name} | {rates} |")
         for row in tables[0]:
-            numbers = " | ".join(_shown(row[key]) for key in ("p_value", "bias_mean", "bias_sd"))
+            numbers = " | ".join(_shown(row[key]) for key in ("bias_mean", "bias_sd"))
             details.append(
-                f"| {name} | {row['sampler']} | {row['status']} | {numbers} | "
+                f"| {name} | {row['sampler']} | {row['status']} | {_p_value(row)} | {numbers} | "
                 f"{row['ess_ksd']:,.0f} | {row['n']:,} |"
             )
     command = "python -m benchmarks.sampler_comparison"
@@ -186,6 +194,11 @@ def _report(scale: float, measure: Callable[..., Future[Any]]) -> str:
             ],
         ]
     )
+
+
+def _p_value(row: Mapping[str, Any]) -> str:
+    value = row["p_value"]
+    return "< 0.0001" if value is not None and value < 1e-4 else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -301,7 +301,14 @@ def shown_p_value(result: xr.Dataset) -> str:
 
 def in_words(p_value: float) -> str:
     """Return a p-value in words; those of normal distributions may have hundreds of zeros."""
-    return f"p < {_TINY:g}" if p_value < _TINY else f"p = {p_value:.2g}"
+    return f"p {'' if p_value < _TINY else '= '}{in_short(p_value)}"
+
+
+def in_short(p_value: float) -> str:
+    """Return a p-value as tables show it, nothing where there is none."""
+    if np.isnan(p_value):
+        return ""
+    return f"< {_TINY:g}" if p_value < _TINY else f"{p_value:.2g}"
 
 
 def wrong_moments(moments: xr.Dataset) -> list[str]:

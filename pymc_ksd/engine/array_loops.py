@@ -1,7 +1,8 @@
 """What :mod:`pymc_ksd.engine.machine_loops` does, with NumPy: nothing has to be compiled.
 
-For few points this is faster than the functions of several members' graphs, each of which forms
-distances and products of scores of its own, and than waiting for machine code.
+For few points this is as fast as the functions of a member's graph, and faster than those of
+several, each of which forms distances and products of scores of its own; neither they nor machine
+code have to be waited for.
 """
 
 from __future__ import annotations

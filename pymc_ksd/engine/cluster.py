@@ -91,7 +91,7 @@ def on_cluster(client: Any, work: Any, size: int, bar: ProgressBar | Advancing) 
 def _attempt(client: Any, work: Any, size: int, bar: ProgressBar | Advancing) -> Totals:
     from distributed import as_completed
 
-    _wait_for_workers(client)
+    wait_for_workers(client)
     blocks = list(work.blocks(size))
     threads = max(1, sum(client.nthreads().values()))
     parts = _groups(blocks, min(_BLOCKS_PER_TASK, -(-len(blocks) // (_TASKS_PER_THREAD * threads))))
@@ -123,8 +123,21 @@ def _groups(items: list[Any], length: int) -> list[list[Any]]:
     return [items[start : start + length] for start in range(0, len(items), length)]
 
 
-def _wait_for_workers(client: Any) -> None:
-    """Points are sent to workers, so there has to be one."""
+def finished(client: Any, future: Any) -> Any:
+    """Return a future that is done; an error if no workers are left that could do it."""
+    from distributed import wait
+
+    while True:
+        try:
+            wait(future, timeout=_PATIENCE)
+        except TimeoutError:
+            wait_for_workers(client)  # those there are may take longer
+        else:
+            return future
+
+
+def wait_for_workers(client: Any) -> None:
+    """Wait for a first worker, to which points are sent, and say so if none comes."""
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
     except TimeoutError as error:

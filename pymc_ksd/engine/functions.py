@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.engine.machine_block import MachineBlock
-from pymc_ksd.engine.machine_code import MachineLoops, machine_loops, may_have_machine_code
+from pymc_ksd.engine.machine_code import machine_loops
 from pymc_ksd.engine.schedule import Block
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import CORES, Member, Wanted
@@ -32,17 +32,6 @@ def is_long(n_pairs: float) -> bool:
     return n_pairs >= _FUSED_PAIRS
 
 
-def loops_for(members: Sequence[Member], *, compiled: bool) -> MachineLoops | None:
-    """Return code for members that are evaluated together, if there are any.
-
-    A single one is not worth while unless it is machine code.
-    """
-    steins = [member.stein for member in members]
-    if not compiled and sum(map(may_have_machine_code, steins)) < 2:
-        return None
-    return machine_loops(steins, compiled=compiled)
-
-
 class BlockFunctions:
     """The functions of several members.
 
@@ -61,7 +50,7 @@ class BlockFunctions:
 
     def __init__(self, members: Sequence[Member], wanted: Wanted | None, n_pairs: float) -> None:
         self._members, self.n_pairs = members, n_pairs
-        loops = loops_for(members, compiled=is_long(n_pairs))
+        loops = machine_loops([member.stein for member in members], compiled=is_long(n_pairs))
         self._together = [
             index for index, member in enumerate(members) if loops and loops.takes(member.stein)
         ]

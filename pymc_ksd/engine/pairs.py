@@ -20,9 +20,9 @@ from pymc_ksd.engine.functions import (
     BlockFunctions,
     Totals,
     is_long,
-    loops_for,
     numbers_per_pair,
 )
+from pymc_ksd.engine.machine_code import machine_loops
 from pymc_ksd.engine.schedule import Block, in_order, upper_triangle
 from pymc_ksd.engine.walk import PLAIN, Effort, add_up
 from pymc_ksd.stein.points import Points
@@ -150,7 +150,7 @@ def evaluate_pairs(
 def _some_pairs(members: Sequence[Member], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return ``u`` of pairs, a row and a column each, shape (members, pairs)."""
     u = np.empty((len(members), len(arrays["row.positions"])))
-    loops = loops_for(members, compiled=False)
+    loops = machine_loops([member.stein for member in members], compiled=False)
     together = [bool(loops and loops.takes(member.stein)) for member in members]
     if loops:
         own = [member for member, taken in zip(members, together, strict=True) if taken]

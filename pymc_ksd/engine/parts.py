@@ -11,6 +11,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from pymc_ksd.engine.cluster import finished, wait_for_workers
 from pymc_ksd.engine.progress import ProgressBar
 
 #: Parts for each thread of a cluster that are on their way at a time.
@@ -45,7 +46,7 @@ def add_parts(
     total: Any = None
     for future in _submitted(function, parts, client, bar, _ADDED):
         total = future if total is None else client.submit(_sum, [total, future], pure=False)
-    return total.result()
+    return finished(client, total).result()
 
 
 def map_parts(
@@ -54,7 +55,7 @@ def map_parts(
     """Yield what a function makes of every part, in their order; see :func:`add_parts`."""
     if client:
         for future in _submitted(function, parts, client, bar, 1):
-            yield future.result()
+            yield finished(client, future).result()
         return
     for part in parts:
         found = function(part)
@@ -67,17 +68,15 @@ def _submitted(
     function: Callable[[Any], Any], parts: Iterable[Any], client: Any, bar: ProgressBar, group: int
 ) -> Iterator[Any]:
     """Yield futures of what is made of parts, or of the sum of several, some at a time."""
-    from distributed import wait
-
+    wait_for_workers(client)
     most = _PARTS_PER_THREAD * max(1, sum(client.nthreads().values()))
     pending: deque[tuple[Any, int]] = deque()
     done: list[Any] = []
 
     def finish() -> None:
         future, count = pending.popleft()
-        wait(future)
+        done.append(finished(client, future))
         bar.advance(count)
-        done.append(future)
 
     for part in parts:
         count = part.n_points

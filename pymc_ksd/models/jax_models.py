@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def in_double(jax: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         if not double[0]:
             return function(*args)
         try:
-            with jax.enable_x64(True):
+            with _double_precision(jax):
                 return function(*args)
         except (TypeError, jax.errors.JaxRuntimeError):
             found = function(*args)  # what is wrong with the function itself is told here
@@ -109,6 +110,12 @@ def in_double(jax: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return call
+
+
+def _double_precision(jax: Any) -> Any:
+    """Return the context in which JAX has double precision, which versions before 0.8 hide."""
+    known = jax if hasattr(jax, "enable_x64") else import_module("jax.experimental")
+    return known.enable_x64(True)
 
 
 def split_points(points: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

@@ -84,7 +84,7 @@ def _unless_refused(
             error = one
             found.append(refused)
     if error is not None and all(one is refused for one in found):
-        raise error
+        raise ValueError(f"The Stan program refuses all points: {error}") from error
     return found
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 from pymc_ksd._version import __version__
 from pymc_ksd.diagnostics.compare import ksd_compare
 from pymc_ksd.diagnostics.judged import NOT_TESTED, deciding
+from pymc_ksd.diagnostics.results import in_short
 from pymc_ksd.report.loading import CannotRun, load_draws, load_model, load_sampler
 from pymc_ksd.report.machine_readable import of_battery, of_check, of_failure
 from pymc_ksd.report.report import Report
@@ -256,6 +257,9 @@ def _check(options: argparse.Namespace) -> _Answer:
     page = Path(options.report) if options.report else None
     if page is not None and (page.is_dir() or not os.access(page.parent, os.W_OK)):
         raise CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
+    names = [name for name, _ in options.compare]
+    if len(set(names)) < len(names):
+        raise CannotRun(f"--compare needs a different name for every file, got {', '.join(names)}")
     comparison, untested = None, []
     with _quietly():
         model = load_model(options.model)
@@ -324,7 +328,9 @@ def _compared(options: argparse.Namespace, model: Any, draws: Mapping[str, Any])
 
 def _as_text(comparison: pd.DataFrame) -> str:
     columns = ["rank", "status", "p_value", "bias_mean", "bias_sd", "ess_ksd", "ess_per_second"]
-    return str(comparison[columns].to_string(float_format="{:.3g}".format, na_rep="–"))
+    shown = comparison[columns].copy()
+    shown["p_value"] = [in_short(value) or "–" for value in shown["p_value"]]
+    return str(shown.to_string(float_format="{:.3g}".format, na_rep="–"))
 
 
 def _battery(options: argparse.Namespace) -> _Answer:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_ksd.diagnostics.results import in_words
+from pymc_ksd.diagnostics.results import in_short, in_words
 
 #: Columns that are shown as text.
 _SHOWN = ("status", "p_value", "bias_mean", "bias_sd", "ess_ksd", "n", "reason")
@@ -87,12 +87,14 @@ class BatteryResult:
         if row["status"] != "rejected":
             return reason
         parts = [in_words(float(row["p_value"]))]
-        for what, unit in (("mean", "sd"), ("sd", "times the sd")):
-            size = float(row[f"bias_{what}"])
+        if row["ess_ksd"] < row["n"]:
+            parts.append(f"worth {row['ess_ksd']:,.0f} of {row['n']:,} draws")
+        for what, name, unit in (("mean", "mean", "sd"), ("sd", "standard deviation", "of it")):
+            size, whose = abs(float(row[f"bias_{what}"])), row[f"bias_{what}_of"]
             if np.isfinite(size):
-                parts.append(f"{what} of {row[f'bias_{what}_of']} off by {size:.2g} {unit}")
+                parts.append(f"largest error of a {name} {size:.2g} {unit}, {whose}")
             elif np.isinf(size):
-                parts.append(f"{what} of {row[f'bias_{what}_of']} too far off to be measured")
+                parts.append(f"{name} of {whose} too far off to be measured")
         return "; ".join(parts + ([reason] if reason else []))
 
     @property
@@ -131,14 +133,14 @@ class BatteryResult:
         """Return the whole as text."""
         shown = self.table[list(_SHOWN)].copy()
         shown["reason"] = [_short(str(reason)) for reason in shown["reason"]]
+        shown["p_value"] = [in_short(value) for value in shown["p_value"]]
         shown = shown.rename(columns={"reason": ""})
         parts = [self.headline, *(f"  - {one}" for one in self.reasons)]
         parts += [shown.to_string(float_format=lambda x: f"{x:.3g}", na_rep="")]
         if len(self.controls):
-            parts += [
-                "Samplers that are wrong:",
-                self.controls.to_string(float_format="{:.2g}".format),
-            ]
+            controls = self.controls.copy()
+            controls["p_value"] = [in_short(value) for value in controls["p_value"]]
+            parts += ["Samplers that are wrong:", controls.to_string()]
         return "\n".join(parts)
 
     __repr__ = __str__

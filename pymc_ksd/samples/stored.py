@@ -58,7 +58,8 @@ def stored_points(target: Target, posterior: xr.Dataset, data: Any) -> np.ndarra
 def stored_gradients(target: Target, posterior: xr.Dataset, data: Any) -> np.ndarray | None:
     """Return the gradients of log densities at all draws, shape (draw, chain, d), if there are any.
 
-    Those that are not finite everywhere are none.
+    Of nutpie's, those that are not finite everywhere are none; who writes a group of their own is
+    told of such numbers by an error.
     """
     if not holds_gradients(data):
         return None

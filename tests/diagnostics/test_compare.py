@@ -119,7 +119,7 @@ def test_the_model_is_prepared_once_for_all(rng, count_compilations):
     def exact():
         return xr.Dataset({"rate": (("chain", "draw"), rng.gamma(2.0, size=(4, 100)))})
 
-    options = {"random_seed": 1, "compile_kwargs": {"mode": "FAST_COMPILE"}}
+    options = {"random_seed": 1}
     ksd_compare(model(), {"one": exact()}, **options)
     count_compilations.clear()
     ksd_compare(model(), {"one": exact()}, **options)

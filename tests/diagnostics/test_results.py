@@ -54,8 +54,8 @@ def test_result_attaches_to_the_container_of_this_stack(result, tmp_path):
         idata = az.from_dict({"posterior": {"mu": np.zeros((2, 5))}})
         idata["ksd"] = xr.DataTree(result)
         group = lambda container: container["ksd"].to_dataset()  # noqa: E731
-    idata.to_netcdf(str(tmp_path / "idata.nc"))
-    loaded = az.from_netcdf(str(tmp_path / "idata.nc"))
+    idata.to_netcdf(str(tmp_path / "idata.nc"), engine="h5netcdf")
+    loaded = az.from_netcdf(str(tmp_path / "idata.nc"), engine="h5netcdf")
     assert group(loaded)["p_value"] == result["p_value"]
     np.testing.assert_array_equal(group(loaded)["x"], result["x"])
     assert group(loaded).attrs["kernel"] == "RBF()"

@@ -17,7 +17,7 @@ import xarray as xr
 from numeric import LANGEVIN, members
 
 from pymc_ksd import RBF, General, Score, ksd, ksd_moments, ksd_ppc, ksd_test
-from pymc_ksd.engine.cluster import _added, _totals
+from pymc_ksd.engine.cluster import _added, _totals, finished
 from pymc_ksd.engine.conditional import _ConditionalWork, evaluate_conditional
 from pymc_ksd.engine.pairs import PairWork, evaluate_all_pairs
 from pymc_ksd.engine.schedule import upper_triangle
@@ -143,6 +143,34 @@ def test_task_of_a_cluster_does_its_work_itself():
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.Client(processes=False, **options) as client:
         assert client.submit(task, 1_500).result(timeout=60) == task(1_500)
+
+
+@pytest.mark.parametrize("function", [ksd_test, ksd_moments])
+def test_a_cluster_without_workers_is_told(function, monkeypatch):
+    monkeypatch.setattr("pymc_ksd.engine.cluster._PATIENCE", 0.2)
+    score = Score.from_callable(standard_normal, 4)
+    options = {"n_workers": 0, "processes": False, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options) as workers,
+        distributed.Client(workers) as client,
+        pytest.raises(RuntimeError, match="cluster of `client` has no workers"),
+    ):
+        function(score, draws(50), client=client, progressbar=False)
+
+
+@pytest.mark.slow
+@pytest.mark.default_stack
+def test_moments_say_so_when_the_last_worker_is_lost(monkeypatch):
+    monkeypatch.setattr("pymc_ksd.engine.cluster._PATIENCE", 0.5)
+    with cluster(0) as workers, distributed.Client(workers) as client:
+        workers.scale(1)
+        client.wait_for_workers(1)
+        future = client.submit(time.sleep, 600)
+        while not any(client.processing().values()):
+            time.sleep(0.01)
+        workers.scale(0)
+        with pytest.raises(RuntimeError, match="cluster of `client` has no workers"):
+            finished(client, future)
 
 
 @pytest.mark.slow

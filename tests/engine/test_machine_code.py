@@ -29,7 +29,11 @@ def test_code_that_does_not_compile_falls_back_to_the_graph(rng, machine_code, m
     score, x = Score.from_callable(lambda x: -x, dim=2), rng.normal(size=(60, 2))
     expected = ksd_test(score, x, kernel="rbf", random_seed=0)
     broken = "@njit(**_OPTIONS)\ndef profile_0(squared, parameters):\n    return unknown\n"
-    monkeypatch.setattr("pymc_ksd.engine.machine_code.profile_source", lambda *_, **__: broken)
+
+    def source(kernel, *, arrays):
+        return profile_source(kernel, arrays=True) if arrays else broken
+
+    monkeypatch.setattr("pymc_ksd.engine.machine_code.profile_source", source)
     monkeypatch.setattr("pymc_ksd.compilation._kept", WeakKeyDictionary())
     with pytest.warns(UserWarning, match=r"RBF\(\) could not be compiled to machine code"):
         found = ksd_test(score, x, kernel="rbf", random_seed=0)

@@ -29,6 +29,9 @@ class Here:
     def nthreads(self):
         return {"worker": 2}
 
+    def wait_for_workers(self, n_workers, timeout):
+        pass
+
     def submit(self, function, *arguments, pure):
         self.submitted += 1
         found = Future()
@@ -54,7 +57,7 @@ def bar():
 @pytest.mark.parametrize("client", [None, Here()], ids=["alone", "client"])
 def test_sums_and_lists_are_those_of_all_parts(client, bar, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("distributed.wait", lambda future: future.result())
+    monkeypatch.setattr("distributed.wait", lambda future, timeout: future.result())
     assert add_parts(lambda part: part.values.sum(), numbers(), client, bar) == 139 * 70
     found = list(map_parts(lambda part: int(part.values[0]), numbers(), client, bar))
     assert found == list(range(0, 140, 7))
@@ -63,7 +66,7 @@ def test_sums_and_lists_are_those_of_all_parts(client, bar, monkeypatch):
 
 def test_sums_are_added_where_they_were_found(bar, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("distributed.wait", lambda future: future.result())
+    monkeypatch.setattr("distributed.wait", lambda future, timeout: future.result())
     client = Here()
     add_parts(lambda part: part.values.sum(), numbers(), client, bar)
     # Twenty parts, three sums of up to eight of them, and two sums of these.

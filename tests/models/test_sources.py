@@ -56,6 +56,16 @@ def test_scores_of_jax_are_those_of_any_tree(rng):
         Score.from_jax(log_density, {})
 
 
+def test_double_precision_of_older_versions_of_jax(monkeypatch):
+    """Before 0.8 it is among what JAX tries out."""
+    double = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    monkeypatch.delattr(jax, "enable_x64", raising=False)
+    monkeypatch.setattr("jax.experimental.enable_x64", double, raising=False)
+    score = Score.from_jax(lambda x: -(x**2) / 2, 0.0)
+    x = 1 + 1e-10  # a single float has no digits for it
+    assert score(np.array([[x]]))[0, 0] == pytest.approx(-x, rel=1e-14)
+
+
 def test_draws_of_a_jax_density_are_tested(rng):
     score = Score.from_jax(lambda z: -(z["mu"] ** 2).sum() / 2, {"mu": np.zeros(2)})
     dims = ("chain", "draw", "k")

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from benchmarks.first_answer import eight_schools
-from pymc_ksd import Score, compile_score, ksd_test
+from pymc_ksd import Score, compile_score, ksd_compare, ksd_test
 from tests.models.test_sources import EFFECTS, ERRORS, schools
 
 PROGRAM = """
@@ -75,6 +75,12 @@ def test_a_program_of_bridgestan(rng):
     draws["scale"][1, 3] = -1.0
     with pytest.raises(ValueError, match="1 of 400 draws lie outside the support of 'scale'"):
         ksd_test(score, draws, random_seed=1)
+    # And where all of them do, which is told in the row of a comparison.
+    table = ksd_compare(
+        score, {"outside": -hand_draws(rng), "inside": hand_draws(rng)}, random_seed=1
+    )
+    assert table["status"].tolist() == ["passed", "not tested"]
+    assert "The Stan program refuses all points: lb_free" in table.loc["outside", "reason"]
 
 
 class Simplex:
@@ -178,7 +184,7 @@ def test_eight_schools_have_one_answer_whatever_scores_come_from(rng, capfd):
         np.testing.assert_allclose(one._target.unconstrained(samples), points, atol=1e-9)
     with pytest.raises(ValueError, match="outside the support"):
         stan.unconstrain({**samples, "tau": samples["tau"] * [1, -1, 1, 1]})
-    with pytest.raises(RuntimeError, match="lb_free"):
+    with pytest.raises(ValueError, match=r"refuses all points: .*lb_free"):
         stan.unconstrain({**samples, "tau": -samples["tau"]})
 
     theirs = Score.from_numpyro(schools, ERRORS, y=EFFECTS)

@@ -269,6 +269,10 @@ def at(folder, monkeypatch):
         (["model.py", "other.nc"], "mu"),
         (["model.py", "good.nc", "--report", "nowhere/out.html"], "--report cannot be written"),
         (["model.py", "good.nc", "--report", "."], "--report cannot be written"),
+        (
+            ["model.py", "good.nc", "--compare", "a=off.nc", "--compare", "a=prior.nc"],
+            "--compare needs a different name for every file, got a, a",
+        ),
         (["model.py:leave", "good.nc"], "model.py failed with SystemExit"),
         (["model.py", "gaps.nc", "--ppc"], "The draws were not tested"),
         (["model.py:build", "prior.nc", "--ppc"], "it has no observed data"),
