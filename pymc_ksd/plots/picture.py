@@ -24,6 +24,19 @@ PALE = "#9fb6cd"
 STRONG = "#1f4e79"
 DASHED = "C1"
 
+#: What marked data are, beside what is expected, and the colour that says so: of Okabe and Ito's,
+#: which colour-blind readers tell apart.
+MARKS = {
+    "larger": ("larger than expected", "#D55E00"),
+    "smaller": ("smaller than expected", "#0072B2"),
+    "more": ("more than expected", "#D55E00"),
+    "fewer": ("fewer than expected", "#0072B2"),
+    "wider": ("more spread than expected", "#CC79A7"),
+    "narrower": ("less spread than expected", "#009E73"),
+    "different": ("not as expected", "#E69F00"),
+}
+_MARKED = 0.22
+
 #: Where each backend puts a legend: in a line below the picture.
 _BELOW: dict[str, dict[str, Any]] = {
     "matplotlib": {"loc": "outside lower center", "ncols": 4, "frameon": False},
@@ -31,6 +44,9 @@ _BELOW: dict[str, dict[str, Any]] = {
     "plotly": {"legend_orientation": "h", "legend_yref": "container", "legend_y": 0}
     | {"update_visuals": False},
 }
+
+#: Letters that names of ticks may have together side by side.
+_ROOM = 100
 
 _LABELS = {"xlabel": "labelled_x", "ylabel": "labelled_y", "title": "labelled_title"}
 
@@ -109,19 +125,75 @@ class Picture:
         size = float(np.sqrt(size)) if self.collection.backend == "bokeh" else size
         self.draw(visual, "scatter_xy", self._points(x, y), label=label, size=size, **style)
 
+    def band(self, visual: str, x: Any, low: Any, high: Any, **style: Any) -> None:
+        """Fill what lies between two lines."""
+        edges = xr.Dataset(
+            {self.name: (("kwarg", "place"), np.stack([x, low, high]))},
+            coords={"kwarg": ["x", "y_bottom", "y_top"]},
+        )
+        self.draw(visual, "fill_between_y", edges, **style)
+
+    def draw_marks(self, visual: str, check: xr.Dataset) -> None:
+        """Shade the stretches where a predictive check has found data and model to disagree."""
+        for index, (start, stop, word) in enumerate(marks(check)):
+            ends, colour = xr.Dataset({self.name: ("end", [start, stop])}), MARKS[word][1]
+            self.draw(visual, "vspan", ends, label=f"{visual}_{index}", color=colour, alpha=_MARKED)
+
+    def mark_entries(self, check: xr.Dataset) -> list[tuple[str, dict[str, Any]]]:
+        """Return how a legend explains these stretches."""
+        words = dict.fromkeys(word for _, _, word in marks(check))
+        return [(MARKS[word][0], {"color": MARKS[word][1], "width": 9.0}) for word in words]
+
+    def name_point(self, visual: str, text: str, x: float, y: float, *, label: str) -> None:
+        """Write a point's name beside it."""
+        place = xr.Dataset({self.name: ("plot_axis", [x, y])}, coords={"plot_axis": ["x", "y"]})
+        style = {"color": "black", "horizontal_align": "left", "vertical_align": "bottom"}
+        self.draw(visual, "annotate_xy", place, label=label, text=self.plain(text), **style)
+
+    def name_ticks(self, visual: str, places: Any, labels: Sequence[str]) -> None:
+        """Write names below the picture, aslant if they are long."""
+        if (chosen := self.options[visual]) is None:
+            return
+        functions = import_module(f"arviz_plots.backend.{self.collection.backend}")
+        functions.xticks(list(places), [self.plain(one) for one in labels], self.axes, **chosen)
+        if sum(map(len, labels)) + 2 * len(labels) > _ROOM:
+            axes = self.axes
+            if hasattr(axes, "tick_params"):
+                axes.tick_params(axis="x", labelrotation=45)
+            elif hasattr(axes, "update_xaxes"):
+                axes.update_xaxes(tickangle=-45)
+            elif hasattr(axes, "xaxis"):
+                axes.xaxis.major_label_orientation = np.pi / 4
+
     def legend(self, visual: str, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        """Say what lines of some style mean, unless the legend is switched off."""
+        """Say what lines of some style, or dots, mean, unless the legend is switched off."""
         chosen = self.options[visual]
         if chosen is not None:
             backend = self.collection.backend
             functions = import_module(f"arviz_plots.backend.{backend}")
             names, styles = zip(*entries, strict=True)
+            lines = [{**style} for style in styles]
+            dots = [index for index, line in enumerate(lines) if line.pop("marker", "")]
+            if backend == "matplotlib":
+                for index in dots:
+                    lines[index] |= {"marker": "o", "linestyle": "none", "markersize": 5}
             options = {**_BELOW.get(backend, {}), **chosen}
-            functions.legend(self.collection, list(styles), list(names), **options)
+            legend = functions.legend(self.collection, lines, list(names), **options)
             figure = self.collection.viz["figure"].item()
+            for index in dots:
+                self._as_dots(legend, figure, index - len(lines), lines[index]["color"])
             if hasattr(figure, "set_layout_engine"):
                 # Matplotlib has to make room for it.
                 figure.set_layout_engine("constrained")
+
+    def _as_dots(self, legend: Any, figure: Any, index: int, colour: str) -> None:
+        """Show dots for an entry of a legend, which arviz-plots makes a line."""
+        if self.collection.backend == "bokeh":
+            nothing = [float("nan")]
+            dot = self.axes.scatter(nothing, nothing, color=colour, size=6)
+            legend.items[index].renderers = [dot]
+        elif self.collection.backend == "plotly":
+            figure.data[index].update(mode="markers", marker={"color": colour})
 
     def make_logarithmic(self, which: str) -> None:
         """Make the axes "x", "y" or both, "xy", logarithmic on the backend at hand."""
@@ -157,6 +229,15 @@ class Picture:
 def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
     """Return a result as a Dataset, also when it comes back as a group of inference data."""
     return result.to_dataset() if isinstance(result, xr.DataTree) else result
+
+
+def marks(check: xr.Dataset) -> list[tuple[float, float, str]]:
+    """Return the stretches where a check of one variable has found data and model to disagree."""
+    if "marked_from" not in check or status_of(check) != "rejected":
+        return []
+    start, stop, words = (check[f"marked_{one}"].values for one in ("from", "to", "as"))
+    rows = zip(start.tolist(), stop.tolist(), map(str, words), strict=True)
+    return [row for row in rows if np.isfinite(row[0])]
 
 
 def accent(result: xr.Dataset) -> str:

@@ -139,7 +139,7 @@ def test_mean_of_the_statistic_is_zero_under_the_model():
     model, posterior, _ = poisson_regression()
     _, _, residuals = parts(model, posterior, num_draws=1)
     rng = np.random.default_rng(5)
-    samples = [[residuals[0].replicated(rng) for _ in range(400)]]
+    samples = [[residuals[0].replicated(rng)[0] for _ in range(400)]]
     ((sums,),), _ = evaluate_conditional(
         members(RBF(), 1.0, operator=BIRTH_DEATH), samples, [None, X[:, None]]
     )

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import pymc_ksd
-from pymc_ksd.diagnostics.predictive.discrepancies import Parts
+from pymc_ksd.diagnostics.predictive.parts import Parts
 
 # Few draws make the tests short; the warning about them is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:With .* draws no p-value is below")
@@ -116,7 +116,7 @@ def test_without_free_variables_the_data_are_one_more_replicate():
 def test_many_observations_are_compared_in_random_parts(curved, monkeypatch):
     whole = pymc_ksd.ksd_ppc(*curved, random_seed=1)
     assert whole.attrs["n_parts"] == 1
-    monkeypatch.setattr("pymc_ksd.diagnostics.predictive.discrepancies._MOST_PAIRS", 150 * 75)
+    monkeypatch.setattr("pymc_ksd.diagnostics.predictive.parts.MOST_PAIRS", 150 * 75)
     check = pymc_ksd.ksd_ppc(*curved, random_seed=1)
     assert check.attrs["n_parts"] == 2
     assert float(check["p_value"]) <= 0.05

@@ -211,7 +211,7 @@ def ksd_ppc(
             with _noted(failures, name), explain_lengths(behind):
                 comparisons = find_comparisons(model, density, given, covariates)
                 fitted = Fitted(density, given, comparisons)
-                checks.append(check_variable(fitted, how, effort, rng))
+                checks.append(check_variable(fitted, how, effort, alpha, rng))
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings, mismatch)
@@ -328,6 +328,7 @@ def _joined(checks: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
         data_vars="all",
         coords="minimal",
         compat="override",
+        fill_value={name: "" for name in checks[0] if checks[0][name].dtype.kind in "UO"},
     )
     parts = [check[own] for check, own in zip(checks, kept, strict=True)]
     return xr.merge([joined, *parts], combine_attrs="drop")

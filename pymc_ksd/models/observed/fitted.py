@@ -91,6 +91,8 @@ class FittedDensity:
     moments : callable, optional
         Returns means and standard deviations of counts, shape (n, *shape) each, where they are
         known.
+    quantity : str
+        What observations are, where they are not the variable's own values.
     """
 
     variable: Variable
@@ -113,6 +115,7 @@ class FittedDensity:
     past: Callable[..., dict[str, np.ndarray]] | None = None
     completed: Callable[..., np.ndarray] | None = None
     moments: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
+    quantity: str = ""
 
     @property
     def same_data(self) -> bool:
@@ -270,6 +273,7 @@ def _build(
         along=tuple(part.along),
         past=_compile_past(part, layout, given),
         moments=None if moments is None else shared(moments),
+        quantity=part.quantity,
     )
     return one_at_a_time(_with_completion(density, layout, given, shared))
 
