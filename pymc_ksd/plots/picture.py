@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.predictive.marks import WORDS, marks
 from pymc_ksd.diagnostics.results import by_variable, status_of
 
 if TYPE_CHECKING:
@@ -24,17 +25,17 @@ PALE = "#9fb6cd"
 STRONG = "#1f4e79"
 DASHED = "C1"
 
-#: What marked data are, beside what is expected, and the colour that says so: of Okabe and Ito's,
-#: which colour-blind readers tell apart.
-MARKS = {
-    "larger": ("larger than expected", "#D55E00"),
-    "smaller": ("smaller than expected", "#0072B2"),
-    "more": ("more than expected", "#D55E00"),
-    "fewer": ("fewer than expected", "#0072B2"),
-    "wider": ("more spread than expected", "#CC79A7"),
-    "narrower": ("less spread than expected", "#009E73"),
-    "different": ("not as expected", "#E69F00"),
+#: Colours of what marked data are, of Okabe and Ito's, which colour-blind readers tell apart.
+_MARKS = {
+    "larger": "#D55E00",
+    "smaller": "#0072B2",
+    "more": "#D55E00",
+    "fewer": "#0072B2",
+    "wider": "#CC79A7",
+    "narrower": "#009E73",
+    "different": "#E69F00",
 }
+#: How dark they are.
 _MARKED = 0.22
 
 #: Where each backend puts a legend: in a line below the picture.
@@ -136,13 +137,13 @@ class Picture:
     def draw_marks(self, visual: str, check: xr.Dataset) -> None:
         """Shade the stretches where a predictive check has found data and model to disagree."""
         for index, (start, stop, word) in enumerate(marks(check)):
-            ends, colour = xr.Dataset({self.name: ("end", [start, stop])}), MARKS[word][1]
+            ends, colour = xr.Dataset({self.name: ("end", [start, stop])}), _MARKS[word]
             self.draw(visual, "vspan", ends, label=f"{visual}_{index}", color=colour, alpha=_MARKED)
 
     def mark_entries(self, check: xr.Dataset) -> list[tuple[str, dict[str, Any]]]:
         """Return how a legend explains these stretches."""
         words = dict.fromkeys(word for _, _, word in marks(check))
-        return [(MARKS[word][0], {"color": MARKS[word][1], "width": 9.0}) for word in words]
+        return [(WORDS[word], {"color": _paler(_MARKS[word]), "width": 9.0}) for word in words]
 
     def name_point(self, visual: str, text: str, x: float, y: float, *, label: str) -> None:
         """Write a point's name beside it."""
@@ -231,15 +232,6 @@ def as_dataset(result: xr.Dataset | xr.DataTree) -> xr.Dataset:
     return result.to_dataset() if isinstance(result, xr.DataTree) else result
 
 
-def marks(check: xr.Dataset) -> list[tuple[float, float, str]]:
-    """Return the stretches where a check of one variable has found data and model to disagree."""
-    if "marked_from" not in check or status_of(check) != "rejected":
-        return []
-    start, stop, words = (check[f"marked_{one}"].values for one in ("from", "to", "as"))
-    rows = zip(start.tolist(), stop.tolist(), map(str, words), strict=True)
-    return [row for row in rows if np.isfinite(row[0])]
-
-
 def accent(result: xr.Dataset) -> str:
     """Return the colour that tells whether a test passed, was rejected or cannot tell."""
     colours = {"rejected": REJECTED, "cannot tell": STRONG}
@@ -258,6 +250,12 @@ def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Da
     if variable is not None and variable not in checks:
         raise ValueError(f"`variable` must be one of {', '.join(checks)}, got {variable!r}.")
     return checks[variable or min(checks, key=lambda name: float(checks[name]["p_value"]))]
+
+
+def _paler(colour: str) -> str:
+    """Return a colour as it looks where it is shaded."""
+    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - 1.5 * _MARKED * (255 - part)):02x}" for part in parts)
 
 
 def _visual_options(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.predictive.marks import along
 from pymc_ksd.diagnostics.results import conclusion
 from pymc_ksd.plots.picture import NEUTRAL, PALE, STRONG, Backend, Picture, one_variable
 
@@ -82,8 +83,7 @@ def plot_ksd_ppc(
     outcome = str(check["picture_outcome"].item())
     if _is_share(check):
         outcome = f"{outcome}, and its share of ones"
-    along = str(check["picture_along"].item())
-    return picture.close(xlabel=along, ylabel=outcome, title=conclusion(check))
+    return picture.close(xlabel=along(check), ylabel=outcome, title=conclusion(check))
 
 
 def _draw_expected(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[str, Any]]]:
@@ -128,6 +128,9 @@ def _draw_observed(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
         word = "observed share" if _is_share(check) else "observed"
         entries.append((word, {"color": STRONG, "marker": "dot"}))
     names, x, y = (check[f"picture_name{axis}"].values for axis in ("", "_x", "_y"))
+    if np.isfinite(x).any():
+        picture.dots("named", x, y, label="named_dots", size=45, color="black")
+        entries.append(("contribute most", {"color": "black", "marker": "dot"}))
     for index in np.flatnonzero(np.isfinite(x)).tolist():
         picture.name_point("named", str(names[index]), x[index], y[index], label=f"named_{index}")
     return entries

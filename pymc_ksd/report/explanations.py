@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.predictive.marks import told_marks
 from pymc_ksd.diagnostics.results import (
     RESERVED,
     by_variable,
@@ -68,7 +69,7 @@ _MISFITS = {
         "let the model depend on both."
     ),
 }
-_WITNESS_SHOWS = "plot_ksd_witness shows where the model expects larger or smaller values."
+_PICTURE_SHOWS = "plot_ksd_ppc shows where, on the data."
 _LENIENT = (
     "A check that uses the data twice is lenient: hold data out and use ksd_test(model, new_data, "
     "posterior=idata) for a test that is not."
@@ -186,7 +187,7 @@ def _of_check(check: xr.Dataset) -> Explanation:
         strongest = str(one["contributions_of"].item())
         status = status_of(one)
         if status == "rejected":
-            advice = (*may_be_chance(one), *_misfits(one, strongest), _WITNESS_SHOWS)
+            advice = (*may_be_chance(one), *_misfits(one, strongest), _where(one))
             findings.append(Finding("rejected", conclusion(one), advice))
         elif status == "cannot tell":
             findings.append(Finding("cannot tell", conclusion(one), (next_step(one),)))
@@ -198,6 +199,12 @@ def _of_check(check: xr.Dataset) -> Explanation:
     left_out = str(check.attrs.get("left_out", "")).splitlines()
     findings += [Finding("unknown", f"Not checked: {reason}") for reason in left_out]
     return Explanation(tuple(findings), tuple(numbers))
+
+
+def _where(check: xr.Dataset) -> str:
+    """Say where data and model disagree, and what shows it."""
+    told = "; ".join(told_marks(check))
+    return f"In the data, {told}. {_PICTURE_SHOWS}" if told else _PICTURE_SHOWS
 
 
 def _misfits(check: xr.Dataset, strongest: str) -> list[str]:

@@ -59,8 +59,7 @@ class Bins:
     def groups(cls, values: np.ndarray, names: Sequence[str]) -> Bins:
         """Give every group a bin, side by side in the order of their numbers."""
         known, codes = np.unique(values, return_inverse=True)
-        labels = tuple(names[int(one)] if names else f"{one:g}" for one in known)
-        return cls.beside(codes.reshape(-1), labels)
+        return cls.beside(codes.reshape(-1), group_names(known, names))
 
     @classmethod
     def beside(cls, codes: np.ndarray, labels: Sequence[str]) -> Bins:
@@ -103,3 +102,8 @@ class Bins:
         padded = np.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(1, 1)])
         total: np.ndarray = padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]
         return total
+
+
+def group_names(codes: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Return what groups are called: by their names where these are known, or by their numbers."""
+    return [names[int(code)] if names else f"{code:g}" for code in codes]

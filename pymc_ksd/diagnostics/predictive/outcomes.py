@@ -48,6 +48,12 @@ class Outcomes:
             table = np.asarray(values, dtype=np.float64).reshape(len(self.observed), -1)
             self.drawn.append(table[self.rows])
 
+    def among(self, inside: np.ndarray) -> Outcomes:
+        """Return those of some observations, told by a mask, which are then all there are."""
+        shown = inside[self.rows]
+        drawn = [part[shown] for part in self.drawn]
+        return Outcomes((np.cumsum(inside) - 1)[self.rows[shown]], self.observed[inside], drawn)
+
     @cached_property
     def replicated(self) -> np.ndarray:
         """Replicated outcomes, shape (draws, shown, elements)."""
@@ -73,6 +79,16 @@ class Outcomes:
         """Whether outcomes are zeros and ones."""
         parts = (self.observed, self.replicated)
         return self.n_elements == 1 and all(np.isin(part, _BINARY).all() for part in parts)
+
+    def totals(self) -> tuple[str, np.ndarray, np.ndarray]:
+        """Return totals of counts, or means, of every element, of observed and replicated data.
+
+        The first says which; shapes (elements,) and (draws, elements).
+        """
+        is_total = self.are_whole and len(self.rows) == len(self.observed)
+        size = 1 if is_total else len(self.rows)
+        observed, replicated = self.shown.sum(axis=0), self.replicated.sum(axis=1)
+        return "total" if is_total else "mean", observed / size, replicated / size
 
     def ranks(self, element: int) -> np.ndarray:
         """Return the ranks of an element's values among all at the same observation.

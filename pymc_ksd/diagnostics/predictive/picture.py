@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.predictive.bins import Bins
+from pymc_ksd.diagnostics.predictive.bins import Bins, group_names
 from pymc_ksd.diagnostics.predictive.comparisons import Comparison
 from pymc_ksd.diagnostics.predictive.outcomes import Outcomes
 from pymc_ksd.diagnostics.predictive.parts import Parts
@@ -16,9 +16,9 @@ from pymc_ksd.diagnostics.predictive.views import (
     View,
     along_column,
     by_element,
+    furthest_group,
     over_values,
     spread_within,
-    with_names,
 )
 from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.models.observed.fitted import FittedDensity
@@ -27,8 +27,15 @@ from pymc_ksd.samples.covariates import Column
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import Member
 
-#: Observations that are named, the ones that contribute most.
-_NAMED = 3
+#: Observations that are named: how many of how many that contribute most, and how far apart, as a
+#: share of the axes, so that their names can be read.
+_NAMED, _CONSIDERED, _APART = 3, 30, 0.05
+#: A single group is shown along numbers if it has more different ones.
+_FEW = 5
+#: Elements of vectors whose residuals are shown together at most.
+_MOST_TOGETHER = 7
+#: Draws whose replicated data observations are held against.
+_DRAWS = 25
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,8 @@ class Speaking:
         """Return what observations add to the discrepancies of replicated data, (draws, n)."""
         fixed = self.comparison.in_bandwidths(rng)[self.width]
         found = []
-        for (_, replicated), columns in zip(self.samples, self.columns, strict=True):
+        few = zip(self.samples[:_DRAWS], self.columns[:_DRAWS], strict=True)
+        for (_, replicated), columns in few:
             covariates = fixed
             if self.comparison.changes:
                 covariates = self.comparison.in_bandwidths_of(columns, rng)[self.width]
@@ -134,23 +142,56 @@ def _along(
 ) -> View:
     """Return the view along the covariate that shows the misfit most."""
     columns = speaking.mean_columns()
-    # Without a misfit any will do.
-    columns = columns if speaking.rejects else columns[:1]
-    both = (speaking.contributions, speaking.replicated(rng)) if speaking.rejects else None
-    step_by_step = density.past is not None
-    found = [
-        (along_column(column, outcomes, names, both, step_by_step=step_by_step), column)
-        for column in columns
-    ]
-    (view, _), column = max(found, key=lambda pair: pair[0][1])
+    kind = speaking.comparison.name.partition(":")[0]
+    step_by_step = density.past is not None and kind == "inputs"
+    if not speaking.rejects:
+        # Without a misfit any will do.
+        view, _ = along_column(columns[0], outcomes, names, None, step_by_step=step_by_step)
+        return view
+    added = (speaking.contributions, speaking.replicated(rng))
+    found = []
+    for column, inside in _candidates(columns, added):
+        own = column.at(np.flatnonzero(inside))
+        of_own = (added[0][inside], added[1][:, inside])
+        few = outcomes.among(inside)
+        view, strength = along_column(own, few, names, of_own, step_by_step=step_by_step)
+        found.append((strength, view, column, inside))
+    _, view, column, inside = max(found, key=lambda one: one[0])
+    places = _places_in(view, column)
     values = outcomes.observed[:, names.index(view.outcome)]
-    places = column.values
-    if view.labels:
-        at = {label: float(place) for place, label in zip(view.places, view.labels, strict=True)}
-        groups = Bins.groups(column.values, column.names)
-        own = np.array([at.get(label, np.nan) for label in groups.labels])
-        places = spread_within(own[groups.codes])
-    return with_names(view, _named(density.places, speaking, places, values))
+    named = _named(density.places, speaking, np.where(inside, places, np.nan), values)
+    return replace(view, named=named)
+
+
+def _candidates(
+    columns: Sequence[Column], added: tuple[np.ndarray, np.ndarray]
+) -> Iterator[tuple[Column, np.ndarray]]:
+    """Give covariates to show, each with the observations that are shown along it.
+
+    Numbers within groups are shown for the group that adds most.
+    """
+    everyone = np.ones(len(columns[0].values), dtype=bool)
+    groups = [column for column in columns if column.labels]
+    for column in groups or columns:
+        yield column, everyone
+    if not groups or len(groups) == len(columns):
+        return
+    inside = furthest_group(groups[0], *added)
+    label = group_names(groups[0].values[inside], groups[0].names)[0]
+    for column in columns:
+        if not column.labels and len(np.unique(column.values[inside])) > _FEW:
+            name = f"{column.name} in {groups[0].name} {label}"
+            yield replace(column, name=name), inside
+
+
+def _places_in(view: View, column: Column) -> np.ndarray:
+    """Return where every observation is in a view, NaN where it is not shown."""
+    if not view.labels:
+        return column.values
+    at = {label: float(place) for place, label in zip(view.places, view.labels, strict=True)}
+    groups = Bins.groups(column.values, column.names)
+    own = np.array([at.get(label, np.nan) for label in groups.labels])
+    return spread_within(own[groups.codes])
 
 
 def _over_values(
@@ -160,7 +201,7 @@ def _over_values(
     name, is_marked = density.places.name, speaking.rejects
     quantity = density.quantity or name
     if outcomes.n_elements > 1:
-        yield by_element(quantity, outcomes, _labels(density), is_marked=is_marked)
+        yield from _by_element(density, speaking, outcomes)
     if outcomes.n_elements == 1 and speaking.alike:
         places = outcomes.observed[:, 0]
         observed, replicated = outcomes.shown[None, :, 0], outcomes.replicated[:, :, 0]
@@ -172,8 +213,49 @@ def _over_values(
         what = "residual" if density.variable.unconstrained_size == 1 else "length of the residual"
         along, whole = f"{what} of {quantity}, in predictive standard deviations", False
     view, strength = over_values(along, observed, replicated, whole=whole, is_marked=is_marked)
-    named = _named(density.places, speaking, places, np.zeros_like(places))
-    yield with_names(view, named), strength
+    # Those among many others could not be told apart.
+    rare = np.interp(places, view.places, view.expected[:, 1]) < 1
+    single = np.where(rare, places, np.nan)
+    named = _named(density.places, speaking, single, np.zeros_like(places)) if rare.any() else []
+    yield replace(view, named=named), strength
+
+
+def _by_element(
+    density: FittedDensity, speaking: Speaking, outcomes: Outcomes
+) -> Iterator[tuple[View, float]]:
+    """Give views of the elements of vectors: totals or means, and how residuals vary together."""
+    name, labels = density.quantity or density.places.name, _labels(density)
+    what, observed, replicated = outcomes.totals()
+    of = f"element of {name}"
+    yield by_element(
+        of, f"{what} of {name}", labels, observed, replicated, is_marked=speaking.rejects
+    )
+    dim = density.variable.unconstrained_size
+    if dim != len(labels) or dim > _MOST_TOGETHER:
+        return
+    first, second = np.triu_indices(dim, k=1)
+    pairs = [f"{labels[i]} and {labels[j]}" for i, j in zip(first, second, strict=True)]
+    moments = np.array(
+        [[_second_moments(points) for points in pair] for pair in speaking.samples]
+    )  # (draws, 2, dim, dim)
+    for along, outcome, names, table in (
+        (of, "mean square of residuals", labels, np.diagonal(moments, axis1=2, axis2=3)),
+        (f"pair of elements of {name}", "mean product of residuals", pairs,
+         moments[:, :, first, second]),
+    ):  # fmt: skip
+        yield by_element(
+            along,
+            outcome,
+            names,
+            table[:, 0].mean(axis=0),
+            table[:, 1],
+            is_marked=speaking.rejects,
+        )
+
+
+def _second_moments(points: Points) -> np.ndarray:
+    moments: np.ndarray = points.positions.T @ points.positions / points.n_points
+    return moments
 
 
 def _size(points: Points) -> np.ndarray:
@@ -186,15 +268,17 @@ def _size(points: Points) -> np.ndarray:
 def _named(
     places: Places, speaking: Speaking, x: np.ndarray, y: np.ndarray
 ) -> list[tuple[str, float, float]]:
-    """Return the observations that contribute most to a misfit, by their labels."""
-    worst = np.argsort(-speaking.contributions, kind="stable")[:_NAMED]
+    """Return observations that contribute most to a misfit, by their labels."""
     if not speaking.rejects:
         return []
-    return [
-        (_label(places, int(one)), float(x[one]), float(y[one]))
-        for one in worst
-        if speaking.contributions[one] > 0 and np.isfinite(x[one])
-    ]
+    apart = [_APART * (np.nanmax(axis) - np.nanmin(axis)) for axis in (x, y)]
+    named: list[int] = []
+    size = np.where(np.isfinite(x), speaking.contributions, -np.inf)
+    for one in np.argsort(-size, kind="stable")[:_CONSIDERED].tolist():
+        near = [abs(x[one] - x[i]) <= apart[0] and abs(y[one] - y[i]) <= apart[1] for i in named]
+        if size[one] > 0 and not any(near):
+            named.append(one)
+    return [(_label(places, i), float(x[i]), float(y[i])) for i in named[:_NAMED]]
 
 
 def _label(places: Places, number: int) -> str:

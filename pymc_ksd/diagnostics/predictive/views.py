@@ -7,7 +7,7 @@ groups, values of the outcome (how many observations have which), or the element
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,13 @@ QUANTILES = (0.025, 0.5, 0.975)
 #: Places at most, and observations for each at least: of outcomes, and of shares of ones.
 _PLACES, _SHARES, _EACH, _EACH_SHARE = 40, 15, 8, 20
 #: Places that are held against replicates at most, and observations for each at least.
-_COMPARED, _EACH_COMPARED = 20, 10
+_COMPARED, _EACH_COMPARED = 30, 10
 #: Groups or elements that are shown at most.
 _GROUPS = 25
 #: Bins of values, and by what share of the expected range they go further out.
 _VALUES, _MARGIN = 24, 0.15
+#: The least spread of numbers of observations: where none are expected two are too many.
+_LEAST_COUNT = 0.5
 #: How wide dots of a group are spread, and the step that spreads them evenly.
 _SPREAD, _GOLDEN = 0.5, 0.618
 _NO_DOTS = np.empty((0, 2))
@@ -133,7 +135,7 @@ def along_column(
     bins = _bins(column, len(column.values))
     found, marked = None, np.zeros(bins.count, dtype=bool)
     if contributions is not None:
-        observed, replicated = (bins.means(part) for part in contributions)
+        observed, replicated = (bins.of_neighbours(bins.sums(part)) for part in contributions)
         found = Disagreement.of(observed, replicated)
         marked = found.marked()
     shown, outcomes, marked = _fewer(bins.at(outcomes.rows), outcomes, found, marked)
@@ -147,14 +149,14 @@ def along_column(
         if step_by_step and not outcomes.are_binary:
             count = len(values)
         shown = Bins.along(column.values[outcomes.rows], count)
-    expected, share = _expected(shown, outcomes, element)
+    at, expected, share = _expected(shown, outcomes, element)
     places = spread_within(shown.values) if shown.labels else shown.values
     view = View(
         kind="groups" if shown.labels else "covariate",
         along=column.name,
         outcome=names[element],
         dots=np.column_stack([places, values]),
-        places=shown.places,
+        places=at,
         expected=expected,
         observed=share,
         labels=shown.labels,
@@ -182,6 +184,14 @@ def _fewer(
     return few, Outcomes(outcomes.rows[inside], outcomes.observed, drawn), marked[kept]
 
 
+def furthest_group(column: Column, observed: np.ndarray, replicated: np.ndarray) -> np.ndarray:
+    """Tell which observations are in the group that adds most to the discrepancy."""
+    bins = Bins.groups(column.values, column.names)
+    found = Disagreement.of(bins.sums(observed), bins.sums(replicated))
+    inside: np.ndarray = bins.codes == int(np.argmax(found.excess))
+    return inside
+
+
 def _loudest(bins: Bins, outcomes: Outcomes, marked: np.ndarray) -> tuple[int, list[str]]:
     """Return the element that is shifted most where it is marked, and what it is in every bin."""
     where = marked if marked.any() else np.ones_like(marked)
@@ -193,26 +203,30 @@ def _loudest(bins: Bins, outcomes: Outcomes, marked: np.ndarray) -> tuple[int, l
     return best
 
 
-def _expected(bins: Bins, outcomes: Outcomes, element: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return quantiles of what the model expects in every bin, and the observed shares of ones."""
+def _expected(
+    bins: Bins, outcomes: Outcomes, element: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return places, quantiles of what the model expects there, and observed shares of ones."""
     replicated = outcomes.replicated[:, :, element]
     if outcomes.are_binary:
-        shares = bins.means(replicated)
-        return np.quantile(shares, QUANTILES, axis=0).T, bins.means(outcomes.shown[:, element])
+        shares = np.quantile(bins.means(replicated), QUANTILES, axis=0).T
+        return bins.places, shares, bins.means(outcomes.shown[:, element])
     medians = np.median(replicated, axis=0)
-    rows = []
-    for index in range(bins.count):
+    rows, slopes = np.full((bins.count, len(QUANTILES)), np.nan), np.zeros(bins.count)
+    for index in np.unique(bins.codes):
         inside = bins.codes == index
-        if not inside.any():
-            rows.append(np.full(len(QUANTILES), np.nan))
-            continue
         distance = bins.values[inside] - bins.places[index]
-        slope = 0.0
         if np.ptp(distance) > 0:
             # Where expectations rise steeply a bin would look wider than it is.
-            slope = np.polyfit(distance, medians[inside], 1)[0]
-        rows.append(np.quantile(replicated[:, inside] - slope * distance, QUANTILES))
-    return np.array(rows), np.full(bins.count, np.nan)
+            slopes[index] = np.polyfit(distance, medians[inside], 1)[0]
+        rows[index] = np.quantile(replicated[:, inside] - slopes[index] * distance, QUANTILES)
+    places = bins.places
+    if not bins.labels:
+        # From the first observation to the last.
+        ends = np.array([bins.values.min(), bins.values.max()])
+        first, last = rows[[0, -1]] + (slopes[[0, -1]] * (ends - places[[0, -1]]))[:, None]
+        rows, places = np.vstack([first, rows, last]), np.concatenate([ends[:1], places, ends[1:]])
+    return places, rows, np.full(len(places), np.nan)
 
 
 def over_values(
@@ -234,7 +248,7 @@ def over_values(
     bins = _bins_of_values(observed, replicated, whole=whole)
     counts = _counts(bins, replicated)
     mean = _counts(bins, observed).mean(axis=0)
-    found = Disagreement.of(mean, counts, both_sides=True)
+    found = Disagreement.of(mean, counts, both_sides=True, least=_LEAST_COUNT)
     words = np.where(found.excess > 0, "more", "fewer").tolist()
     marked = found.marked(both_sides=True) & is_marked
     view = View(
@@ -245,6 +259,7 @@ def over_values(
         places=bins.places,
         expected=np.quantile(counts, QUANTILES, axis=0).T,
         observed=mean,
+        labels=bins.labels,
         marks=stretches(bins, marked, words),
     )
     return view, found.strength
@@ -256,14 +271,16 @@ def _bins_of_values(observed: np.ndarray, replicated: np.ndarray, *, whole: bool
     margin = _MARGIN * (high - low) or 1.0
     low = max(low - margin, min(observed.min(), low))
     high = min(high + margin, max(observed.max(), high))
+    labels: tuple[str, ...] = ()
+    nothing = np.empty(0)
     if whole:
         step = max(1, int(np.ceil((high - low + 1) / _VALUES)))
-        count = int((high - np.floor(low)) // step) + 1
-        edges = np.floor(low) - 0.5 + step * np.arange(count + 1)
+        first = np.floor(low) + step * np.arange(int((high - np.floor(low)) // step) + 1)
+        edges = np.append(first, first[-1] + step) - 0.5
+        labels = tuple(f"{one:g}–{one + step - 1:g}" if step > 1 else f"{one:g}" for one in first)
     else:
         edges = np.linspace(low, high, _VALUES + 1)
-    nothing = np.empty(0)
-    return Bins(nothing, nothing.astype(int), (edges[1:] + edges[:-1]) / 2, edges)
+    return Bins(nothing, nothing.astype(int), (edges[1:] + edges[:-1]) / 2, edges, labels)
 
 
 def _counts(bins: Bins, values: np.ndarray) -> np.ndarray:
@@ -273,13 +290,27 @@ def _counts(bins: Bins, values: np.ndarray) -> np.ndarray:
 
 
 def by_element(
-    name: str, outcomes: Outcomes, labels: Sequence[str], *, is_marked: bool
+    along: str,
+    outcome: str,
+    labels: Sequence[str],
+    observed: np.ndarray,
+    replicated: np.ndarray,
+    *,
+    is_marked: bool,
 ) -> tuple[View, float]:
-    """Return totals of counts, or means, of every element of a vector, and how far they are off."""
-    is_total = outcomes.are_whole and len(outcomes.rows) == len(outcomes.observed)
-    size = 1 if is_total else len(outcomes.rows)
-    observed, replicated = outcomes.shown.sum(axis=0), outcomes.replicated.sum(axis=1)
-    observed, replicated = observed / size, replicated / size
+    """Return numbers of the elements of a vector, or of pairs of them, and how far they are off.
+
+    Parameters
+    ----------
+    along, outcome : str
+        What elements are, and what the numbers are.
+    labels : sequence of str
+        What each is called.
+    observed, replicated : ndarray of shape (elements,), (draws, elements)
+        The numbers.
+    is_marked : bool
+        Whether the check rejects.
+    """
     found = Disagreement.of(observed, replicated, both_sides=True)
     kept = np.sort(np.argsort(-np.abs(found.excess), kind="stable")[:_GROUPS])
     bins = Bins.beside(np.arange(len(kept)), [labels[one] for one in kept])
@@ -287,8 +318,8 @@ def by_element(
     marked = found.marked(both_sides=True)[kept] & is_marked
     view = View(
         kind="elements",
-        along=f"element of {name}",
-        outcome=f"{'total' if is_total else 'mean'} of {name}",
+        along=along,
+        outcome=outcome,
         dots=_NO_DOTS,
         places=bins.places,
         expected=np.quantile(replicated[:, kept], QUANTILES, axis=0).T,
@@ -303,8 +334,3 @@ def spread_within(places: np.ndarray) -> np.ndarray:
     """Return places of observations in groups side by side, so that they can be told apart."""
     spread: np.ndarray = places + _SPREAD * (np.arange(len(places)) * _GOLDEN % 1 - 0.5)
     return spread
-
-
-def with_names(view: View, named: Sequence[tuple[str, float, float]]) -> View:
-    """Return the view with observations that are named."""
-    return replace(view, named=named)

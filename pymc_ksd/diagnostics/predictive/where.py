@@ -59,11 +59,19 @@ class Disagreement:
 
     @classmethod
     def of(
-        cls, observed: np.ndarray, replicated: np.ndarray, *, both_sides: bool = False
+        cls,
+        observed: np.ndarray,
+        replicated: np.ndarray,
+        *,
+        both_sides: bool = False,
+        least: float | None = None,
     ) -> Disagreement:
-        """Compare the numbers of all places with replicated ones, shape (draws, places)."""
+        """Compare the numbers of all places with replicated ones, shape (draws, places).
+
+        The spread of a place is at least so much, by default a share of the greatest.
+        """
         count, spread = len(replicated), replicated.std(axis=0, ddof=1)
-        width = np.maximum(spread, _LEAST_SPREAD * spread.max() or 1.0)
+        width = np.maximum(spread, least or _LEAST_SPREAD * spread.max() or 1.0)
         excess = (observed - replicated.mean(axis=0)) / width
         # Each replicate is compared with the others, as the observed data are with all.
         own = (replicated - replicated.mean(axis=0)) / width * count / (count - 1)

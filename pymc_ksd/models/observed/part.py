@@ -60,6 +60,8 @@ class Part:
         `rv`.
     quantity : str
         What observations are, where they are not the variable's own values.
+    dims : tuple of str, optional
+        Dims of a single observation, where they are not those of the variable that count none.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Part:
     bounds: tuple[TensorVariable, TensorVariable] | None = None
     searched: tuple[TensorVariable, ...] | None = None
     quantity: str = ""
+    dims: tuple[str, ...] | None = None
 
 
 def observed_values(model: pm.Model, rv: TensorVariable) -> np.ndarray:
