@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.predictive.marks import told_marks
+from pymc_ksd.diagnostics.predictive.marks import where_marked
 from pymc_ksd.diagnostics.results import (
     RESERVED,
     by_variable,
@@ -187,7 +187,11 @@ def _of_check(check: xr.Dataset) -> Explanation:
         strongest = str(one["contributions_of"].item())
         status = status_of(one)
         if status == "rejected":
-            advice = (*may_be_chance(one), *_misfits(one, strongest), _where(one))
+            advice = (
+                *may_be_chance(one),
+                *_misfits(one, strongest),
+                f"{where_marked(one)} {_PICTURE_SHOWS}".lstrip(),
+            )
             findings.append(Finding("rejected", conclusion(one), advice))
         elif status == "cannot tell":
             findings.append(Finding("cannot tell", conclusion(one), (next_step(one),)))
@@ -199,12 +203,6 @@ def _of_check(check: xr.Dataset) -> Explanation:
     left_out = str(check.attrs.get("left_out", "")).splitlines()
     findings += [Finding("unknown", f"Not checked: {reason}") for reason in left_out]
     return Explanation(tuple(findings), tuple(numbers))
-
-
-def _where(check: xr.Dataset) -> str:
-    """Say where data and model disagree, and what shows it."""
-    told = "; ".join(told_marks(check))
-    return f"In the data, {told}. {_PICTURE_SHOWS}" if told else _PICTURE_SHOWS
 
 
 def _misfits(check: xr.Dataset, strongest: str) -> list[str]:

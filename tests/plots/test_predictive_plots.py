@@ -269,23 +269,23 @@ def test_groups_and_shares_without_a_model():
     outcomes = simulated(rng.binomial(1, share), rng.binomial(1, 0.2, size=(50, 120)))
     column = Column("school", codes, labels=True, names=("A", "B", "C"))
     added = (np.where(codes == 1, 5.0, 0.0), rng.normal(size=(25, 120)))
-    view, strength = along_column(column, outcomes, ["y"], added, step_by_step=False)
-    assert (view.kind, view.labels, strength > 1) == ("groups", ("A", "B", "C"), True)
+    view = along_column(column, outcomes, ["y"], added, step_by_step=False)
+    assert (view.kind, view.labels, view.strength > 1) == ("groups", ("A", "B", "C"), True)
     assert [(one.start, one.stop, one.word) for one in view.marks] == [(0.5, 1.5, "larger")]
     observed = [outcomes.observed[codes == code].mean() for code in range(3)]
     np.testing.assert_allclose(view.observed, observed)
     shares = outcomes.replicated[:, codes == 1, 0].mean(axis=1)
     np.testing.assert_allclose(view.expected[1], np.quantile(shares, [0.025, 0.5, 0.975]))
-    quiet, _ = along_column(column, outcomes, ["y"], None, step_by_step=False)
+    quiet = along_column(column, outcomes, ["y"], None, step_by_step=False)
     assert not quiet.marks
 
 
 def test_the_element_that_is_shifted_is_shown():
     rng = np.random.default_rng(4)
     x = rng.uniform(size=200)
-    outcomes = simulated(rng.normal(size=(200, 2)) + [0, 1], rng.normal(size=(50, 200, 2)))
+    outcomes = simulated(rng.normal([0, 2], size=(200, 2)), rng.normal(size=(50, 200, 2)))
     added = (np.ones(200), rng.normal(size=(25, 200)))
-    view, _ = along_column(Column("x", x), outcomes, ["v[a]", "v[b]"], added, step_by_step=False)
+    view = along_column(Column("x", x), outcomes, ["v[a]", "v[b]"], added, step_by_step=False)
     assert view.outcome == "v[b]"
     assert {one.word for one in view.marks} == {"larger"}
 
@@ -293,19 +293,17 @@ def test_the_element_that_is_shifted_is_shown():
 def test_values_beyond_what_is_expected_are_in_the_last_bins():
     rng = np.random.default_rng(5)
     observed = np.append(rng.normal(size=97), [30.0, 31.0, 32.0])[None]
-    view, strength = over_values(
-        "y", observed, rng.normal(size=(60, 100)), whole=False, is_marked=True
-    )
+    view = over_values("y", observed, rng.normal(size=(60, 100)), whole=False, is_marked=True)
     assert view.observed.sum() == 100
     assert view.observed[-1] == 3
     assert view.marks[-1].word == "more"
-    assert strength > 1
+    assert view.strength > 1
     assert view.places[-1] < 6
 
 
 def test_elements_are_marked_where_they_are_off():
     rng = np.random.default_rng(6)
-    view, _ = by_element(
+    view = by_element(
         "element of v", "mean of v", "abc", np.array([0.0, -9, 0]), rng.normal(size=(60, 3)),
         is_marked=True,
     )  # fmt: skip

@@ -132,7 +132,14 @@ def ksd_ppc(
         - for outcomes of one dimension, ``witness`` over ``residual`` and
           ``covariate_witness`` over ``covariate``, ``position`` and ``level``, with the bounds
           ``witness_band`` and ``covariate_witness_band`` of replicated data, see
-          :func:`plot_ksd_witness`.
+          :func:`plot_ksd_witness`,
+        - ``marked_from``, ``marked_to``, ``marked_as``: the stretches of ``picture_along`` where
+          data and model disagree, and what the data are there ("larger", "smaller", "wider",
+          "narrower", "more", "fewer" or "different"); NaN unless the check rejects,
+        - ``picture_...``: what :func:`plot_ksd_ppc` shows, of up to 1,000 observations: outcomes,
+          quantiles of replicated ones, the names of those that contribute most, along what;
+          ``picture_strength``: how far the furthest place is off, where 1 is what 95 % of
+          replicated data do not exceed anywhere.
 
         With several observed variables all but the contributions have a dim ``variable``. The
         attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where

@@ -58,5 +58,11 @@ def told_marks(check: xr.Dataset) -> list[str]:
     return [f"{outcome} is {words} {place}" for words, place in told]
 
 
+def where_marked(check: xr.Dataset) -> str:
+    """Say in a sentence where data and model disagree, or nothing where nothing is marked."""
+    told = "; ".join(told_marks(check))
+    return f"In the data, {told}." if told else ""
+
+
 def _listed(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -128,8 +128,7 @@ def picture(
     if speaking.comparison.columns:
         view = _along(density, speaking, outcomes, names, rng)
     else:
-        found = list(_over_values(density, speaking, outcomes))
-        view, _ = max(found, key=lambda pair: pair[1])
+        view = max(_over_values(density, speaking, outcomes), key=lambda one: one.strength)
     return view.dataset()
 
 
@@ -146,17 +145,16 @@ def _along(
     step_by_step = density.past is not None and kind == "inputs"
     if not speaking.rejects:
         # Without a misfit any will do.
-        view, _ = along_column(columns[0], outcomes, names, None, step_by_step=step_by_step)
-        return view
+        return along_column(columns[0], outcomes, names, None, step_by_step=step_by_step)
     added = (speaking.contributions, speaking.replicated(rng))
     found = []
     for column, inside in _candidates(columns, added):
         own = column.at(np.flatnonzero(inside))
         of_own = (added[0][inside], added[1][:, inside])
         few = outcomes.among(inside)
-        view, strength = along_column(own, few, names, of_own, step_by_step=step_by_step)
-        found.append((strength, view, column, inside))
-    _, view, column, inside = max(found, key=lambda one: one[0])
+        view = along_column(own, few, names, of_own, step_by_step=step_by_step)
+        found.append((view, column, inside))
+    view, column, inside = max(found, key=lambda one: one[0].strength)
     places = _places_in(view, column)
     values = outcomes.observed[:, names.index(view.outcome)]
     named = _named(density.places, speaking, np.where(inside, places, np.nan), values)
@@ -194,9 +192,7 @@ def _places_in(view: View, column: Column) -> np.ndarray:
     return spread_within(own[groups.codes])
 
 
-def _over_values(
-    density: FittedDensity, speaking: Speaking, outcomes: Outcomes
-) -> Iterator[tuple[View, float]]:
+def _over_values(density: FittedDensity, speaking: Speaking, outcomes: Outcomes) -> Iterator[View]:
     """Give views of the distribution of outcomes, or of residuals where each has its own."""
     name, is_marked = density.places.name, speaking.rejects
     quantity = density.quantity or name
@@ -212,17 +208,15 @@ def _over_values(
         places = observed.mean(axis=0)
         what = "residual" if density.variable.unconstrained_size == 1 else "length of the residual"
         along, whole = f"{what} of {quantity}, in predictive standard deviations", False
-    view, strength = over_values(along, observed, replicated, whole=whole, is_marked=is_marked)
+    view = over_values(along, observed, replicated, whole=whole, is_marked=is_marked)
     # Those among many others could not be told apart.
     rare = np.interp(places, view.places, view.expected[:, 1]) < 1
     single = np.where(rare, places, np.nan)
     named = _named(density.places, speaking, single, np.zeros_like(places)) if rare.any() else []
-    yield replace(view, named=named), strength
+    yield replace(view, named=named)
 
 
-def _by_element(
-    density: FittedDensity, speaking: Speaking, outcomes: Outcomes
-) -> Iterator[tuple[View, float]]:
+def _by_element(density: FittedDensity, speaking: Speaking, outcomes: Outcomes) -> Iterator[View]:
     """Give views of the elements of vectors: totals or means, and how residuals vary together."""
     name, labels = density.quantity or density.places.name, _labels(density)
     what, observed, replicated = outcomes.totals()

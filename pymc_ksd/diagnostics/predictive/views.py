@@ -57,6 +57,8 @@ class View:
         What places are called, if they are groups or elements.
     marks : sequence of Mark
         Where data and model disagree.
+    strength : float
+        How far the furthest place is off, in thresholds; 0 where places are not compared.
     named : sequence of (str, float, float)
         Observations that contribute most, and where they are.
     """
@@ -70,6 +72,7 @@ class View:
     observed: np.ndarray
     labels: tuple[str, ...] = ()
     marks: Sequence[Mark] = ()
+    strength: float = 0.0
     named: Sequence[tuple[str, float, float]] = ()
 
     def dataset(self) -> xr.Dataset:
@@ -81,6 +84,7 @@ class View:
         fields: dict[str, Any] = {
             "picture_kind": ((), self.kind),
             "picture_along": ((), self.along),
+            "picture_strength": ((), self.strength),
             "picture_outcome": ((), self.outcome),
             "picture_x": (("picture_dot",), x),
             "picture_y": (("picture_dot",), y),
@@ -115,8 +119,8 @@ def along_column(
     contributions: tuple[np.ndarray, np.ndarray] | None,
     *,
     step_by_step: bool,
-) -> tuple[View, float]:
-    """Return outcomes along a covariate or by groups, and how strongly it shows a misfit.
+) -> View:
+    """Return outcomes along a covariate or by groups.
 
     Parameters
     ----------
@@ -151,7 +155,7 @@ def along_column(
         shown = Bins.along(column.values[outcomes.rows], count)
     at, expected, share = _expected(shown, outcomes, element)
     places = spread_within(shown.values) if shown.labels else shown.values
-    view = View(
+    return View(
         kind="groups" if shown.labels else "covariate",
         along=column.name,
         outcome=names[element],
@@ -161,8 +165,8 @@ def along_column(
         observed=share,
         labels=shown.labels,
         marks=marks,
+        strength=0.0 if found is None else found.strength,
     )
-    return view, 0.0 if found is None else found.strength
 
 
 def _bins(column: Column, n: int) -> Bins:
@@ -231,8 +235,8 @@ def _expected(
 
 def over_values(
     name: str, observed: np.ndarray, replicated: np.ndarray, *, whole: bool, is_marked: bool
-) -> tuple[View, float]:
-    """Return how many observations have which value, and how strongly that shows a misfit.
+) -> View:
+    """Return how many observations have which value.
 
     Parameters
     ----------
@@ -251,7 +255,7 @@ def over_values(
     found = Disagreement.of(mean, counts, both_sides=True, least=_LEAST_COUNT)
     words = np.where(found.excess > 0, "more", "fewer").tolist()
     marked = found.marked(both_sides=True) & is_marked
-    view = View(
+    return View(
         kind="values",
         along=name,
         outcome="number of observations",
@@ -261,8 +265,8 @@ def over_values(
         observed=mean,
         labels=bins.labels,
         marks=stretches(bins, marked, words),
+        strength=found.strength,
     )
-    return view, found.strength
 
 
 def _bins_of_values(observed: np.ndarray, replicated: np.ndarray, *, whole: bool) -> Bins:
@@ -297,8 +301,8 @@ def by_element(
     replicated: np.ndarray,
     *,
     is_marked: bool,
-) -> tuple[View, float]:
-    """Return numbers of the elements of a vector, or of pairs of them, and how far they are off.
+) -> View:
+    """Return numbers of the elements of a vector, or of pairs of them.
 
     Parameters
     ----------
@@ -316,7 +320,7 @@ def by_element(
     bins = Bins.beside(np.arange(len(kept)), [labels[one] for one in kept])
     words = np.where(found.excess > 0, "larger", "smaller")[kept].tolist()
     marked = found.marked(both_sides=True)[kept] & is_marked
-    view = View(
+    return View(
         kind="elements",
         along=along,
         outcome=outcome,
@@ -326,8 +330,8 @@ def by_element(
         observed=observed[kept],
         labels=bins.labels,
         marks=stretches(bins, marked, words),
+        strength=found.strength,
     )
-    return view, found.strength
 
 
 def spread_within(places: np.ndarray) -> np.ndarray:

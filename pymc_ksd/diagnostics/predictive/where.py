@@ -22,6 +22,8 @@ from pymc_ksd.diagnostics.predictive.outcomes import Outcomes
 _INSIDE, _LEAST_SPREAD = 0.95, 0.25
 #: Standard deviations by which outcomes must be shifted, or be too wide, for a stretch to say so.
 _CLEAR = 2.0
+#: What is shifted far is also far from the middle: how large a shift must be beside that.
+_RATHER = 0.6
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _in_deviations(bins: Bins, numbers: np.ndarray) -> np.ndarray:
 def _word(shift: float, width: float) -> str:
     if max(abs(shift), abs(width)) < _CLEAR:
         return "different"
-    if abs(shift) >= abs(width):
+    if abs(shift) >= _RATHER * abs(width):
         return "larger" if shift > 0 else "smaller"
     return "wider" if width > 0 else "narrower"
 
