@@ -21,6 +21,7 @@ from pymc_ksd.diagnostics.predictive.views import (
     spread_within,
 )
 from pymc_ksd.engine.conditional import evaluate_conditional
+from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.samples.covariates import Column
@@ -87,6 +88,7 @@ class Speaking:
                 [self.member],
                 [[self.parts.arranged(replicated)]],
                 [self.parts.arranged(covariates)],
+                Effort(client=False),
                 parts=self.parts.lengths,
             )
             found.append(self.parts.restored(rows[0].T)[0])
