@@ -247,6 +247,8 @@ def test_stretches_join_neighbours_that_say_the_same():
         (15.0, 25.0, "smaller"),
         (35.0, 55.0, "wider"),
     ]
+    same = Bins.along(np.full(5, 3.0), 6)
+    assert (same.places.tolist(), same.edges.tolist()) == ([3.0], [2.5, 3.5])
     many = Bins.along(np.arange(100.0), 4)
     np.testing.assert_allclose(many.edges, [0, 24.5, 49.5, 74.5, 99], atol=1.5)
     assert np.bincount(many.codes).min() >= 24
@@ -288,6 +290,7 @@ def test_the_element_that_is_shifted_is_shown():
     view = along_column(Column("x", x), outcomes, ["v[a]", "v[b]"], added, step_by_step=False)
     assert view.outcome == "v[b]"
     assert {one.word for one in view.marks} == {"larger"}
+    assert outcomes.furthest(1) == [1]
 
 
 def test_values_beyond_what_is_expected_are_in_the_last_bins():

@@ -49,6 +49,8 @@ class Bins:
         codes = np.searchsorted(inner, values)
         sizes = np.bincount(codes, minlength=len(inner) + 1)
         places = np.bincount(codes, values, minlength=len(inner) + 1) / sizes
+        if not len(inner):
+            return cls(values, codes, places, known[[0, -1]] + np.array([-0.5, 0.5]))
         # A bin of one value at an end is as wide outwards as inwards.
         ends = [min(known[0], 2 * places[0] - inner[0]), max(known[-1], 2 * places[-1] - inner[-1])]
         if len(known) > count:

@@ -90,6 +90,15 @@ class Outcomes:
         observed, replicated = self.shown.sum(axis=0), self.replicated.sum(axis=1)
         return "total" if is_total else "mean", observed / size, replicated / size
 
+    def furthest(self, count: int) -> list[int]:
+        """Return the elements whose totals are furthest off, at most so many."""
+        if self.n_elements <= count:
+            return list(range(self.n_elements))
+        _, observed, replicated = self.totals()
+        spread = replicated.std(axis=0)
+        off = np.abs(observed - replicated.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+        return [int(one) for one in np.argsort(-off, kind="stable")[:count]]
+
     def ranks(self, element: int) -> np.ndarray:
         """Return the ranks of an element's values among all at the same observation.
 

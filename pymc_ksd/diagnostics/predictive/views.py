@@ -26,6 +26,8 @@ _PLACES, _SHARES, _EACH, _EACH_SHARE = 40, 15, 8, 20
 _COMPARED, _EACH_COMPARED = 30, 10
 #: Groups or elements that are shown at most.
 _GROUPS = 25
+#: Elements of vectors that are looked at, those whose means are furthest off.
+_ELEMENTS = 50
 #: Bins of values, and by what share of the expected range they go further out.
 _VALUES, _MARGIN = 24, 0.15
 #: The least spread of numbers of observations: where none are expected two are too many.
@@ -200,7 +202,7 @@ def _loudest(bins: Bins, outcomes: Outcomes, marked: np.ndarray) -> tuple[int, l
     """Return the element that is shifted most where it is marked, and what it is in every bin."""
     where = marked if marked.any() else np.ones_like(marked)
     best, loudest = (0, [""] * bins.count), -1.0
-    for element in range(outcomes.n_elements):
+    for element in outcomes.furthest(_ELEMENTS):
         words, shift = directions(bins, outcomes, element)
         if (size := float(np.abs(shift[where]).max())) > loudest:
             best, loudest = (element, words), size
