@@ -95,6 +95,26 @@ def draw_fitted_model(images: Path) -> None:
     check = found["check"]
     save(pymc_ksd.plot_ksd_ppc(check, backend="matplotlib"), images / "ksd_ppc.png")
     save(pymc_ksd.plot_ksd_witness(check, backend="matplotlib"), images / "ksd_witness.png")
+    outcomes = pymc_ksd.ksd_ppc(wrong_outcomes(), random_seed=1)
+    for name in ("groups", "binary", "values"):
+        picture = pymc_ksd.plot_ksd_ppc(outcomes, variable=name, backend="matplotlib")
+        save(picture, images / f"ksd_ppc_{name}.png")
+
+
+def wrong_outcomes() -> pm.Model:
+    """Return a model of groups, of zeros and ones and of counts that it does not explain."""
+    rng = np.random.default_rng(4)
+    schools = ["North", "South", "East", "West", "Centre"]
+    school, dose = np.arange(250) % 5, rng.uniform(-2, 2, size=250)
+    shift = np.array([0.0, 0.0, 1.5, 0.0, 0.0])[school]
+    passed = rng.binomial(1, 1 / (1 + np.exp(1.5 - 1.5 * dose**2)))
+    counts = rng.poisson(4, size=250) * rng.binomial(1, 0.8, size=250)
+    with pm.Model(coords={"school": schools}) as model:
+        effect = pm.Data("effect", np.zeros(5), dims="school")
+        pm.Normal("groups", effect[school], 1.0, observed=shift + rng.normal(size=250))
+        pm.Bernoulli("binary", logit_p=0.5 * pm.Data("dose", dose), observed=passed)
+        pm.Poisson("values", 3.2, observed=counts)
+    return model
 
 
 def save(picture: object, path: Path) -> None:

@@ -37,6 +37,11 @@ RESERVED = (
     *("member_width", "contributions_member"),
     *("residual_value", "witness", "witness_band"),
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
+    *("picture_kind", "picture_along", "picture_outcome", "picture_x", "picture_y", "picture_at"),
+    *("picture_strength", "picture_expected", "picture_observed", "picture_label"),
+    *("picture_name", "picture_name_x", "picture_name_y"),
+    *("marked_from", "marked_to", "marked_as", "marked"),
+    *("picture_dot", "picture_place", "picture_quantile", "picture_named"),
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
     *("position", "level", "variable"),
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.predictive.marks import WORDS, marks
 from pymc_ksd.diagnostics.results import by_variable, status_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,19 @@ PALE = "#9fb6cd"
 STRONG = "#1f4e79"
 DASHED = "C1"
 
+#: Colours of what marked data are, of Okabe and Ito's, which colour-blind readers tell apart.
+_MARKS = {
+    "larger": "#D55E00",
+    "smaller": "#0072B2",
+    "more": "#D55E00",
+    "fewer": "#0072B2",
+    "wider": "#CC79A7",
+    "narrower": "#009E73",
+    "different": "#E69F00",
+}
+#: How dark they are.
+_MARKED = 0.22
+
 #: Where each backend puts a legend: in a line below the picture.
 _BELOW: dict[str, dict[str, Any]] = {
     "matplotlib": {"loc": "outside lower center", "ncols": 4, "frameon": False},
@@ -31,6 +45,9 @@ _BELOW: dict[str, dict[str, Any]] = {
     "plotly": {"legend_orientation": "h", "legend_yref": "container", "legend_y": 0}
     | {"update_visuals": False},
 }
+
+#: Letters that names of ticks may have together side by side.
+_ROOM = 100
 
 _LABELS = {"xlabel": "labelled_x", "ylabel": "labelled_y", "title": "labelled_title"}
 
@@ -109,19 +126,75 @@ class Picture:
         size = float(np.sqrt(size)) if self.collection.backend == "bokeh" else size
         self.draw(visual, "scatter_xy", self._points(x, y), label=label, size=size, **style)
 
+    def band(self, visual: str, x: Any, low: Any, high: Any, **style: Any) -> None:
+        """Fill what lies between two lines."""
+        edges = xr.Dataset(
+            {self.name: (("kwarg", "place"), np.stack([x, low, high]))},
+            coords={"kwarg": ["x", "y_bottom", "y_top"]},
+        )
+        self.draw(visual, "fill_between_y", edges, **style)
+
+    def draw_marks(self, visual: str, check: xr.Dataset) -> None:
+        """Shade the stretches where a predictive check has found data and model to disagree."""
+        for index, (start, stop, word) in enumerate(marks(check)):
+            ends, colour = xr.Dataset({self.name: ("end", [start, stop])}), _MARKS[word]
+            self.draw(visual, "vspan", ends, label=f"{visual}_{index}", color=colour, alpha=_MARKED)
+
+    def mark_entries(self, check: xr.Dataset) -> list[tuple[str, dict[str, Any]]]:
+        """Return how a legend explains these stretches."""
+        words = dict.fromkeys(word for _, _, word in marks(check))
+        return [(WORDS[word], {"color": _paler(_MARKS[word]), "width": 9.0}) for word in words]
+
+    def name_point(self, visual: str, text: str, x: float, y: float, *, label: str) -> None:
+        """Write a point's name beside it."""
+        place = xr.Dataset({self.name: ("plot_axis", [x, y])}, coords={"plot_axis": ["x", "y"]})
+        style = {"color": "black", "horizontal_align": "left", "vertical_align": "bottom"}
+        self.draw(visual, "annotate_xy", place, label=label, text=self.plain(text), **style)
+
+    def name_ticks(self, visual: str, places: Any, labels: Sequence[str]) -> None:
+        """Write names below the picture, aslant if they are long."""
+        if (chosen := self.options[visual]) is None:
+            return
+        functions = import_module(f"arviz_plots.backend.{self.collection.backend}")
+        functions.xticks(list(places), [self.plain(one) for one in labels], self.axes, **chosen)
+        if sum(map(len, labels)) + 2 * len(labels) > _ROOM:
+            axes = self.axes
+            if hasattr(axes, "tick_params"):
+                axes.tick_params(axis="x", labelrotation=45)
+            elif hasattr(axes, "update_xaxes"):
+                axes.update_xaxes(tickangle=-45)
+            elif hasattr(axes, "xaxis"):
+                axes.xaxis.major_label_orientation = np.pi / 4
+
     def legend(self, visual: str, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        """Say what lines of some style mean, unless the legend is switched off."""
+        """Say what lines of some style, or dots, mean, unless the legend is switched off."""
         chosen = self.options[visual]
         if chosen is not None:
             backend = self.collection.backend
             functions = import_module(f"arviz_plots.backend.{backend}")
             names, styles = zip(*entries, strict=True)
+            lines = [{**style} for style in styles]
+            dots = [index for index, line in enumerate(lines) if line.pop("marker", "")]
+            if backend == "matplotlib":
+                for index in dots:
+                    lines[index] |= {"marker": "o", "linestyle": "none", "markersize": 5}
             options = {**_BELOW.get(backend, {}), **chosen}
-            functions.legend(self.collection, list(styles), list(names), **options)
+            legend = functions.legend(self.collection, lines, list(names), **options)
             figure = self.collection.viz["figure"].item()
+            for index in dots:
+                self._as_dots(legend, figure, index - len(lines), lines[index]["color"])
             if hasattr(figure, "set_layout_engine"):
                 # Matplotlib has to make room for it.
                 figure.set_layout_engine("constrained")
+
+    def _as_dots(self, legend: Any, figure: Any, index: int, colour: str) -> None:
+        """Show dots for an entry of a legend, which arviz-plots makes a line."""
+        if self.collection.backend == "bokeh":
+            nothing = [float("nan")]
+            dot = self.axes.scatter(nothing, nothing, color=colour, size=6)
+            legend.items[index].renderers = [dot]
+        elif self.collection.backend == "plotly":
+            figure.data[index].update(mode="markers", marker={"color": colour})
 
     def make_logarithmic(self, which: str) -> None:
         """Make the axes "x", "y" or both, "xy", logarithmic on the backend at hand."""
@@ -177,6 +250,12 @@ def one_variable(check: xr.Dataset | xr.DataTree, variable: str | None) -> xr.Da
     if variable is not None and variable not in checks:
         raise ValueError(f"`variable` must be one of {', '.join(checks)}, got {variable!r}.")
     return checks[variable or min(checks, key=lambda name: float(checks[name]["p_value"]))]
+
+
+def _paler(colour: str) -> str:
+    """Return a colour as it looks where it is shaded."""
+    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - 1.5 * _MARKED * (255 - part)):02x}" for part in parts)
 
 
 def _visual_options(

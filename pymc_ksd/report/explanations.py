@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xarray as xr
 
+from pymc_ksd.diagnostics.predictive.marks import where_marked
 from pymc_ksd.diagnostics.results import (
     RESERVED,
     by_variable,
@@ -68,7 +69,7 @@ _MISFITS = {
         "let the model depend on both."
     ),
 }
-_WITNESS_SHOWS = "plot_ksd_witness shows where the model expects larger or smaller values."
+_PICTURE_SHOWS = "plot_ksd_ppc shows where, on the data."
 _LENIENT = (
     "A check that uses the data twice is lenient: hold data out and use ksd_test(model, new_data, "
     "posterior=idata) for a test that is not."
@@ -186,7 +187,11 @@ def _of_check(check: xr.Dataset) -> Explanation:
         strongest = str(one["contributions_of"].item())
         status = status_of(one)
         if status == "rejected":
-            advice = (*may_be_chance(one), *_misfits(one, strongest), _WITNESS_SHOWS)
+            advice = (
+                *may_be_chance(one),
+                *_misfits(one, strongest),
+                f"{where_marked(one)} {_PICTURE_SHOWS}".lstrip(),
+            )
             findings.append(Finding("rejected", conclusion(one), advice))
         elif status == "cannot tell":
             findings.append(Finding("cannot tell", conclusion(one), (next_step(one),)))

@@ -13,6 +13,7 @@ import xarray as xr
 
 import pymc_ksd.plots as plots
 import pymc_ksd.report.html_page as html
+from pymc_ksd.diagnostics.predictive.marks import where_marked
 from pymc_ksd.diagnostics.results import (
     by_variable,
     parameter_table,
@@ -62,13 +63,13 @@ _PARAMETERS = (
 _OF_MODEL = (
     (
         plots.plot_ksd_ppc,
-        "Discrepancies of the observed {name} and of data replicated from the model; right of the "
-        "line the observed data are further off.",
+        "The observed {name} along what speaks loudest, and what the model expects: the median and "
+        "95 % of replicated data. Shaded is where they disagree. {where}",
     ),
     (
         plots.plot_ksd_witness,
-        "Where the model and {name} disagree: of data replicated from the model, 95 % stay in the "
-        "band everywhere.",
+        "What the discrepancy finds between the model and {name}: above zero the model expects "
+        "larger values. Of replicated data, 95 % stay in the band everywhere.",
     ),
 )
 
@@ -217,9 +218,10 @@ class Report:
         if self.check is not None:
             pictures = [
                 html.picture(
-                    plot(self.check, variable=name, backend="matplotlib"), caption.format(name=name)
+                    plot(self.check, variable=name, backend="matplotlib"),
+                    caption.format(name=name, where=where_marked(one)).rstrip(),
                 )
-                for name in by_variable(self.check)
+                for name, one in by_variable(self.check).items()
                 for plot, caption in _OF_MODEL
             ]
             sections.append(html.section("Does the model explain its data?", pictures))

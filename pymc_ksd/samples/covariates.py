@@ -32,11 +32,14 @@ class Column:
         A number for every observation.
     labels : bool
         Whether the numbers are labels of groups, without order.
+    names : tuple of str
+        What groups 0, 1, ... are called, where that is known.
     """
 
     name: str
     values: np.ndarray
     labels: bool = False
+    names: tuple[str, ...] = ()
 
     def at(self, rows: np.ndarray) -> Column:
         """Return the column of some observations."""
@@ -102,9 +105,10 @@ def _read_column(key: str, values: Any, labels: bool, places: Places) -> list[Co
             f"`covariates` must hold numbers, or labels in a DataFrame, but {key!r} holds dates or "
             "times: give numbers, such as days since the first."
         )
+    groups: tuple[str, ...] = ()
     if isinstance(values, pd.Series) and not pd.api.types.is_numeric_dtype(values):
-        codes, _ = pd.factorize(values, use_na_sentinel=False)
-        array, labels = codes.astype(np.float64), True
+        codes, known = pd.factorize(values, use_na_sentinel=False)
+        array, labels, groups = codes.astype(np.float64), True, tuple(map(str, known))
     else:
         try:
             array = np.asarray(values, dtype=np.float64)
@@ -125,4 +129,4 @@ def _read_column(key: str, values: Any, labels: bool, places: Places) -> list[Co
             f"`covariates` must have one row for each of the {places.n} observations of "
             f"{places.name!r}, but {key!r} has shape {array.shape}."
         )
-    return columns_of_table(key, table, labels)
+    return [replace(column, names=groups) for column in columns_of_table(key, table, labels)]

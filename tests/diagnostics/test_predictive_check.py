@@ -139,7 +139,7 @@ def test_mean_of_the_statistic_is_zero_under_the_model():
     model, posterior, _ = poisson_regression()
     _, _, residuals = parts(model, posterior, num_draws=1)
     rng = np.random.default_rng(5)
-    samples = [[residuals[0].replicated(rng) for _ in range(400)]]
+    samples = [[residuals[0].replicated(rng)[0] for _ in range(400)]]
     ((sums,),), _ = evaluate_conditional(
         members(RBF(), 1.0, operator=BIRTH_DEATH), samples, [None, X[:, None]]
     )
@@ -251,22 +251,22 @@ def test_result_survives_netcdf_and_is_plotted(curved, tmp_path):
     with xr.open_dataset(tmp_path / "check.nc") as loaded:
         xr.testing.assert_allclose(loaded.load(), check)
         for backend in ("none", "matplotlib", "bokeh", "plotly"):
-            dots = pymc_ksd.plot_ksd_ppc(loaded, backend=backend)
-            assert {"draws", "diagonal", "xlabel", "ylabel", "title"} <= set(dots.viz.children)
+            data = pymc_ksd.plot_ksd_ppc(loaded, backend=backend)
+            drawn = {"marked_0", "band", "median", "observations", "named_0", "xlabel", "title"}
+            assert drawn <= set(data.viz.children)
             lines = pymc_ksd.plot_ksd_witness(loaded, covariate="x", backend=backend)
-            drawn = {"band", "zero", "witness_0", "witness_1", "witness_2", "title"}
+            drawn = {"marked_0", "band", "zero", "witness_0", "witness_1", "witness_2", "title"}
             assert drawn <= set(lines.viz.children)
 
 
-def test_dots_are_pairs_of_discrepancies(curved):
-    model, posterior, _ = curved
+def test_picture_shows_the_data(curved):
+    model, posterior, x = curved
     check = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=3)
     tree = xr.DataTree.from_dict({"ksd_ppc": check})
     collection = pymc_ksd.plot_ksd_ppc(tree["ksd_ppc"], backend="matplotlib")
     axes = collection.get_target("y", {})
-    (dots,) = axes.collections
-    expected = np.column_stack([check["observed"], check["replicated"]])
-    np.testing.assert_allclose(dots.get_offsets(), expected)
+    dots = collection.viz["observations"]["y"].item().get_offsets()
+    np.testing.assert_allclose(dots, np.column_stack([x, model.rvs_to_values[model["y"]].data]))
     assert "weak evidence that the model does not explain y (p = 0.048)" in axes.get_title()
 
 
@@ -477,7 +477,7 @@ def test_several_outcomes_of_all_kinds():
         assert set(alone["comparison"].values) <= set(check["comparison"].values)
     worst = names[np.argmin(check["p_value"].values)]
     assert worst in pymc_ksd.plot_ksd_witness(check, backend="none").viz["title"]
-    assert "wait" in pymc_ksd.plot_ksd_ppc(check, variable="wait", backend="none").viz["draws"]
+    assert "wait" in pymc_ksd.plot_ksd_ppc(check, variable="wait", backend="none").viz["band"]
     with pytest.raises(ValueError, match="must be one of"):
         pymc_ksd.plot_ksd_ppc(check, variable="nothing", backend="none")
 

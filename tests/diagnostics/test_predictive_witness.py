@@ -9,6 +9,8 @@ from numeric import BIRTH_DEATH, LANGEVIN, members, unscaled
 from rejections import most
 
 import pymc_ksd
+from pymc_ksd.diagnostics.predictive.marks import marks
+from pymc_ksd.diagnostics.results import conclusion
 from pymc_ksd.engine import conditional
 from pymc_ksd.stein.kernels import IMQ, RBF
 from pymc_ksd.stein.points import Points
@@ -108,8 +110,12 @@ def test_witness_points_at_a_bump_of_the_mean():
     assert abs(where) < 0.4
     # The data are larger than the model expects: the witness is negative there.
     assert along[np.argmax(np.abs(along))] < 0
-    assert title(check, covariate="x").startswith("Most where x is ")
-    assert title(check, covariate="x").endswith("the model expects smaller values there")
+    assert title(check, covariate="x") == conclusion(check)
+    # The picture of the data marks the same place.
+    assert str(check["picture_along"].item()) == "x"
+    ((start, stop, word),) = (m for m in marks(check) if m[0] < 0.0 < m[1])
+    assert -1.5 < start < stop < 1.5
+    assert word == "larger"
 
 
 def test_witness_points_at_the_noisy_end():
@@ -171,7 +177,9 @@ def test_witness_of_a_true_model_stays_quiet():
     x = rng.uniform(-3, 3, size=200)
     check = fitted_line(x, x + rng.normal(size=200), rng)
     assert float(check["p_value"]) > 0.05
-    assert "no more than" in title(check)
-    assert "no more than" in title(check, covariate="residual")
+    for options in ({}, {"covariate": "residual"}, {"covariate": "x"}):
+        collection = pymc_ksd.plot_ksd_witness(check, backend="none", **options)
+        assert "marked_0" not in collection.viz.children
+    assert "may explain y" in title(check)
     with pytest.raises(ValueError, match="must be one of residual, x"):
         pymc_ksd.plot_ksd_witness(check, covariate="z")

@@ -527,7 +527,13 @@ def test_several_observed_variables_have_their_own_pictures():
     draws = xr.Dataset({"mu": (("chain", "draw"), rng.normal(2, 0.1, size=(4, 250)))})
     report = ksd_report(model, draws, num_draws=60)
     assert set(report.to_dict()["predictive"]) == {"a", "b"}
-    assert report.to_html().count("<img") == 3 + 4
+    html = report.to_html()
+    assert html.count("<img") == 3 + 4
+    assert 'alt="The observed a along what speaks loudest' in html
+    # The wrong one is marked, in words, too.
+    (told,) = re.findall(r'alt="The observed b [^"]*Shaded is where they disagree. ([^"]*)"', html)
+    assert "than expected" in told
+    assert told in str(report)
 
 
 def test_the_page_needs_nothing_from_outside(page):

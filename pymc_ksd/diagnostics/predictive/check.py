@@ -133,7 +133,14 @@ def ksd_ppc(
         - for outcomes of one dimension, ``witness`` over ``residual`` and
           ``covariate_witness`` over ``covariate``, ``position`` and ``level``, with the bounds
           ``witness_band`` and ``covariate_witness_band`` of replicated data, see
-          :func:`plot_ksd_witness`.
+          :func:`plot_ksd_witness`,
+        - ``marked_from``, ``marked_to``, ``marked_as``: the stretches of ``picture_along`` where
+          data and model disagree, and what the data are there ("larger", "smaller", "wider",
+          "narrower", "more", "fewer" or "different"); NaN unless the check rejects,
+        - ``picture_...``: what :func:`plot_ksd_ppc` shows, of up to 1,000 observations: outcomes,
+          quantiles of replicated ones, the names of those that contribute most, along what;
+          ``picture_strength``: how far the furthest place is off, where 1 is what 95 % of
+          replicated data do not exceed anywhere.
 
         With several observed variables all but the contributions have a dim ``variable``. The
         attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
@@ -212,7 +219,7 @@ def ksd_ppc(
             with _noted(failures, name), explain_lengths(behind):
                 comparisons = find_comparisons(model, density, given, covariates)
                 fitted = Fitted(density, given, comparisons)
-                checks.append(check_variable(fitted, how, effort, rng))
+                checks.append(check_variable(fitted, how, effort, alpha, rng))
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings, mismatch)
@@ -329,6 +336,7 @@ def _joined(checks: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
         data_vars="all",
         coords="minimal",
         compat="override",
+        fill_value={name: "" for name in checks[0] if checks[0][name].dtype.kind in "UO"},
     )
     parts = [check[own] for check, own in zip(checks, kept, strict=True)]
     return xr.merge([joined, *parts], combine_attrs="drop")

@@ -157,7 +157,16 @@ def input_columns(model: pm.Model, density: FittedDensity) -> list[Column]:
         # Matrices, such as one of distances, would be too many columns to compare by.
         columns = _different(density.along)
     names = numbered(column.name for column in columns)
-    return [replace(column, name=name) for column, name in zip(columns, names, strict=True)]
+    return [
+        replace(column, name=name, names=_group_names(model, column))
+        for column, name in zip(columns, names, strict=True)
+    ]
+
+
+def _group_names(model: pm.Model, column: Column) -> tuple[str, ...]:
+    """Return the labels of the dim that a column of groups is an index of."""
+    names = tuple(map(str, model.coords.get(column.name) or ())) if column.labels else ()
+    return names if column.values.max() < len(names) and column.values.min() >= 0 else ()
 
 
 def _different(tables: Iterable[tuple[str | Sequence[str], np.ndarray, bool]]) -> list[Column]:

@@ -11,6 +11,9 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.predictive.comparisons import Comparison
 from pymc_ksd.diagnostics.predictive.joined import Statistics
+from pymc_ksd.diagnostics.predictive.outcomes import Outcomes
+from pymc_ksd.diagnostics.predictive.parts import MOST_PAIRS, Parts
+from pymc_ksd.diagnostics.predictive.picture import Speaking, picture
 from pymc_ksd.diagnostics.predictive.residuals import Residuals, residuals_given
 from pymc_ksd.diagnostics.predictive.witness import witness
 from pymc_ksd.diagnostics.prepare import Comparing, check_slope
@@ -27,8 +30,6 @@ from pymc_ksd.stein.stein_kernel import OPERATORS
 
 #: Numbers that samples evaluated together may have, and into how many batches long work is divided.
 _NUMBERS, _BATCHES = 25_000_000, 8
-#: Ordered pairs of observations that are compared; of more observations, those in the same part.
-_MOST_PAIRS = 50_000_000
 #: Draws and observations from which the witness is computed, at the most.
 _WITNESS_DRAWS, _WITNESS_POINTS = 40, 5_000
 #: Where the witness of residuals, and of angles, is evaluated.
@@ -54,50 +55,6 @@ class Fitted:
     comparisons: Sequence[Comparison]
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Which observations are compared with which: all with all, or within random parts.
-
-    Attributes
-    ----------
-    order : ndarray of int, optional
-        The observations part by part; None for all in one.
-    lengths : tuple of int
-        How many each part has.
-    """
-
-    order: np.ndarray | None
-    lengths: tuple[int, ...]
-
-    @classmethod
-    def of(cls, n: int, rng: np.random.Generator) -> Parts:
-        """Divide n observations at random into as few parts as :data:`_MOST_PAIRS` allows."""
-        count = min(-(-n * n // _MOST_PAIRS), n // 2)
-        if count <= 1:
-            return cls(None, (n,))
-        lengths = np.diff(np.linspace(0, n, count + 1).round().astype(int))
-        return cls(rng.permutation(n), tuple(map(int, lengths)))
-
-    @property
-    def pairs(self) -> int:
-        """How many ordered pairs of different observations are compared."""
-        return sum(length * (length - 1) for length in self.lengths)
-
-    def arranged(self, values: Any) -> Any:
-        """Return points or an array part by part."""
-        if self.order is None or values is None:
-            return values
-        return values.at(self.order) if isinstance(values, Points) else values[self.order]
-
-    def restored(self, values: np.ndarray) -> np.ndarray:
-        """Return an array, observations along its second axis, in their own order."""
-        if self.order is None:
-            return values
-        own = np.empty_like(values)
-        own[:, self.order] = values
-        return own
-
-
 @dataclass
 class _Compared:
     """What comes of comparing observed and replicated data at all draws.
@@ -114,24 +71,33 @@ class _Compared:
         Residuals of observed and replicated data at some draws.
     columns : list of list of list of Column
         Each comparison's covariates at these draws.
+    outcomes : Outcomes
+        Observed and replicated outcomes of some observations.
+    alike : bool
+        Whether all observations have the same distribution.
     """
+
+    outcomes: Outcomes
 
     panel: Panel = field(default_factory=lambda: Panel(()))
     sums: list[np.ndarray] = field(default_factory=list)
     rows: Any = 0.0
     shown: list[tuple[Points, Points]] = field(default_factory=list)
     columns: list[list[list[Column]]] = field(default_factory=list)
+    alike: bool = True
 
 
 def check_variable(
-    fitted: Fitted, how: Comparing, effort: Effort, rng: np.random.Generator
+    fitted: Fitted, how: Comparing, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> xr.Dataset:
     """Return the result for one observed variable, with its name and settings as attributes."""
     *rngs, median_rng, parts_rng = rng.spawn(4)
     density, comparisons = fitted.density, fitted.comparisons
     data = density.data()
     parts = Parts.of(len(data), parts_rng)
-    compared = _compare(fitted, data, parts, how, effort, rngs, median_rng)
+    (picture_rng,) = parts_rng.spawn(1)
+    compared = _Compared(Outcomes.of(data, len(fitted.given), picture_rng))
+    _compare(compared, fitted, data, parts, how, effort, rngs, median_rng)
     panel = compared.panel
     statistics = Statistics.of(
         np.concatenate(compared.sums, axis=1) / parts.pairs,
@@ -144,6 +110,19 @@ def check_variable(
     contributions = parts.restored(compared.rows)[kernel, :, covariate]
     contributions /= len(fitted.given) * parts.pairs
     dataset = dataset.merge(at_places(contributions, density.places))
+    number, width = _comparison_of(comparisons, covariate)
+    speaking = Speaking(
+        member=panel.everyone[kernel],
+        comparison=comparisons[number],
+        width=width,
+        contributions=contributions,
+        samples=compared.shown,
+        columns=[at_draw[number] for at_draw in compared.columns],
+        parts=parts,
+        rejects=float(dataset["p_value"]) <= alpha,
+        alike=compared.alike,
+    )
+    dataset = dataset.merge(picture(density, speaking, compared.outcomes, picture_rng))
     if density.variable.unconstrained_size == 1:
         ends = _CIRCLE if density.circular else _ENDS
         shown, columns = _shown(compared, comparisons, median_rng)
@@ -154,6 +133,12 @@ def check_variable(
         compared_by=_compared_by(comparisons),
         n_parts=len(parts.lengths),
     )
+
+
+def _comparison_of(comparisons: Sequence[Comparison], covariate: int) -> tuple[int, int]:
+    """Return the number of a comparison, and of its bandwidth, by the number of covariates."""
+    every = [(i, width) for i, one in enumerate(comparisons) for width in range(len(one.widths))]
+    return every[covariate]
 
 
 def _shown(
@@ -189,6 +174,7 @@ def _compared_by(comparisons: Sequence[Comparison]) -> str:
 
 
 def _compare(
+    compared: _Compared,
     fitted: Fitted,
     data: np.ndarray,
     parts: Parts,
@@ -196,10 +182,9 @@ def _compare(
     effort: Effort,
     rngs: Sequence[np.random.Generator],
     median_rng: np.random.Generator,
-) -> _Compared:
+) -> None:
     """Compare observed and replicated data at all draws, a batch of them at a time."""
     density, given, comparisons = fitted.density, fitted.given, fitted.comparisons
-    compared = _Compared()
     same = [
         None if comparison.changes else comparison.in_bandwidths(median_rng)
         for comparison in comparisons
@@ -214,7 +199,10 @@ def _compare(
                 of_draw = next(residuals)
                 is_known = density.same_data and samples
                 observed = samples[0][0] if is_known else of_draw.of_data(data, rngs[1])
-                samples.append((observed, of_draw.replicated(rngs[1])))
+                replicated, outcomes = of_draw.replicated(rngs[1])
+                samples.append((observed, replicated))
+                compared.outcomes.add(outcomes)
+                compared.alike = compared.alike and of_draw.alike
                 columns = [comparison.at(values) for comparison in comparisons]
                 if len(compared.columns) < _WITNESS_DRAWS:
                     compared.columns.append(columns)
@@ -235,7 +223,6 @@ def _compare(
             )
             compared.sums.append(sums)
             compared.rows = compared.rows + rows
-    return compared
 
 
 def _panel(
@@ -261,7 +248,7 @@ def _batches(fitted: Fitted, n: int) -> Iterator[Sequence[Given]]:
     """Divide draws so that their samples can be held, and long work often moves the bar."""
     given, size = fitted.given, fitted.density.variable.unconstrained_size
     step = max(1, min(_NUMBERS // (8 * n * size), len(given)))
-    if n * n * len(given) >= _MOST_PAIRS:
+    if n * n * len(given) >= MOST_PAIRS:
         step = min(step, -(-len(given) // _BATCHES))
     for start in range(0, len(given), step):
         yield given[start : start + step]

@@ -51,6 +51,11 @@ class Residuals:
     centre: np.ndarray
     spread: np.ndarray
 
+    @property
+    def alike(self) -> bool:
+        """Whether all observations have the same centre and scale."""
+        return all(np.allclose(part, part[:1]) for part in (self.centre, self.spread))
+
     def of_data(self, data: np.ndarray, rng: np.random.Generator) -> Points:
         """Return the residuals of observations, on the scale the model is written in.
 
@@ -80,15 +85,22 @@ class Residuals:
                 f"{len(rows)} of {len(bad)} observations of {self.density.places.name!r} {text}."
             )
 
-    def replicated(self, rng: np.random.Generator) -> Points:
-        """Draw observations from the model and return their residuals.
+    def replicated(self, rng: np.random.Generator) -> tuple[Points, np.ndarray]:
+        """Draw observations from the model and return their residuals, and themselves.
 
-        Values that rounding has put on the boundary of the support have no score and are drawn
-        again.
+        Values that rounding has put on the boundary of the support have no score: their residuals
+        are drawn again. Values beyond a bound are hidden, as those of data are.
         """
-        n = len(self.centre)
+        n, drawn = len(self.centre), []
+
+        def draw() -> np.ndarray:
+            with _explained(self.density):
+                drawn.append(self.density.simulate(n, rng, *self.given))
+                values = self._completed(drawn[-1], rng)
+            return self.density.unconstrain(values, *self.given)
+
         points, values = redrawn(
-            lambda: self._draw(n, rng),
+            draw,
             lambda points: self.density.values(points, *self.given),
             OPERATORS[self.density.operator],
             lambda count: (
@@ -97,12 +109,7 @@ class Residuals:
                 "its support, beyond the precision of numbers."
             ),
         )
-        return self._scaled(points, values)
-
-    def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        with _explained(self.density):
-            values = self._completed(self.density.simulate(n, rng, *self.given), rng)
-        return self.density.unconstrain(values, *self.given)
+        return self._scaled(points, values), drawn[0]
 
     def _completed(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         completed = self.density.completed

@@ -23,6 +23,7 @@ from pymc_ksd.models.log_density import (
     compile_repeated_sampler,
     evaluate_shapes,
     is_circular,
+    labels_along,
     model_key,
     named_variables,
 )
@@ -91,6 +92,8 @@ class FittedDensity:
     moments : callable, optional
         Returns means and standard deviations of counts, shape (n, *shape) each, where they are
         known.
+    quantity : str
+        What observations are, where they are not the variable's own values.
     """
 
     variable: Variable
@@ -113,6 +116,7 @@ class FittedDensity:
     past: Callable[..., dict[str, np.ndarray]] | None = None
     completed: Callable[..., np.ndarray] | None = None
     moments: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
+    quantity: str = ""
 
     @property
     def same_data(self) -> bool:
@@ -247,7 +251,7 @@ def _build(
     many = shared(compile_repeated_sampler([cut], given.inputs, at_once=not draws_in_a_loop(cut)))
     moments = compile_count_moments(layout, cut, shape, given.inputs)
     density = FittedDensity(
-        variable=layout.describe(model, example.shape[1:], unconstrained_shape),
+        variable=_described(model, part, layout, example.shape[1:], unconstrained_shape),
         rv=cut,
         given=given.names,
         operator="birth_death" if is_discrete(cut) else "langevin",
@@ -270,8 +274,23 @@ def _build(
         along=tuple(part.along),
         past=_compile_past(part, layout, given),
         moments=None if moments is None else shared(moments),
+        quantity=part.quantity,
     )
     return one_at_a_time(_with_completion(density, layout, given, shared))
+
+
+def _described(
+    model: pm.Model,
+    part: Part,
+    layout: Layout,
+    shape: tuple[int, ...],
+    unconstrained_shape: tuple[int, ...],
+) -> Variable:
+    """Describe one observation, with dims of its own if it has any."""
+    variable = layout.describe(model, shape, unconstrained_shape)
+    if part.dims is None:
+        return variable
+    return replace(variable, dims=part.dims, coords=labels_along(model, part.dims, shape))
 
 
 def _with_completion(

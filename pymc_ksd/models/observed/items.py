@@ -55,6 +55,7 @@ def items_part(model: pm.Model, rv: TensorVariable) -> Part | None:
         axes=(0,),
         searched=(),
         places=Places(name, np.arange(n), (dim,), {}, (n,), (0,)),
+        dims=tuple(map(str, model.named_vars_to_dims.get(name, ())[-1:])) or None,
     )
 
 

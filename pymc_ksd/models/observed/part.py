@@ -58,6 +58,10 @@ class Part:
     searched : tuple of TensorVariable, optional
         Variables in whose parameters numbers that come with observations are looked for, by default
         `rv`.
+    quantity : str
+        What observations are, where they are not the variable's own values.
+    dims : tuple of str, optional
+        Dims of a single observation, where they are not those of the variable that count none.
     """
 
     name: str
@@ -73,6 +77,8 @@ class Part:
     left_out: np.ndarray | None = None
     bounds: tuple[TensorVariable, TensorVariable] | None = None
     searched: tuple[TensorVariable, ...] | None = None
+    quantity: str = ""
+    dims: tuple[str, ...] | None = None
 
 
 def observed_values(model: pm.Model, rv: TensorVariable) -> np.ndarray:

@@ -82,6 +82,7 @@ def _walk(model: pm.Model, rv: TensorVariable, value: TensorVariable) -> Part:
         searched=(rv,),
         along=positions_along(places, "time"),
         places=places,
+        quantity=f"change of {rv.name}",
     )
 
 

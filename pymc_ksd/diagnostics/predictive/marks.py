@@ -1,0 +1,68 @@
+"""Where a check has found data and model to disagree, read from its result, and said in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from pymc_ksd.diagnostics.results import status_of
+
+#: What marked data are.
+WORDS = {
+    "larger": "larger than expected",
+    "smaller": "smaller than expected",
+    "wider": "more spread than expected",
+    "narrower": "less spread than expected",
+    "more": "more than expected",
+    "fewer": "fewer than expected",
+    "different": "not as expected",
+}
+
+
+def marks(check: xr.Dataset) -> list[tuple[float, float, str]]:
+    """Return the marked stretches of a check of one variable: from where, to where, and a word.
+
+    There are none unless it rejects, and some if it does.
+    """
+    if "marked_from" not in check or status_of(check) != "rejected":
+        return []
+    start, stop, words = (check[f"marked_{one}"].values for one in ("from", "to", "as"))
+    rows = zip(start.tolist(), stop.tolist(), map(str, words), strict=True)
+    return [row for row in rows if np.isfinite(row[0])]
+
+
+def along(check: xr.Dataset) -> str:
+    """Say what a picture of a check of one variable goes along."""
+    name = str(check["picture_along"].item())
+    is_past = str(check["contributions_of"].item()).startswith("past")
+    return f"residual, {name}" if is_past else name
+
+
+def told_marks(check: xr.Dataset) -> list[str]:
+    """Say where the data are not what the model expects, a phrase for each kind of misfit."""
+    if "picture_kind" not in check:
+        return []
+    kind, outcome = (str(check[f"picture_{one}"].item()) for one in ("kind", "outcome"))
+    labels, at = check["picture_label"].values, check["picture_at"].values
+    places: dict[str, list[str]] = {}
+    for start, stop, word in marks(check):
+        inside = [str(one) for one in labels[(at > start) & (at < stop)] if one]
+        places.setdefault(word, []).extend(inside or [f"{start:.3g} to {stop:.3g}"])
+    where = {"groups": f"in {along(check)}", "elements": "for"}
+    lead = where.get(kind, f"where {along(check)} is")
+    told = [(WORDS[word], f"{lead} {_listed(own)}") for word, own in places.items()]
+    if kind == "values":
+        return [
+            f"there are {words.replace(' ', ' observations ', 1)} {place}" for words, place in told
+        ]
+    return [f"{outcome} is {words} {place}" for words, place in told]
+
+
+def where_marked(check: xr.Dataset) -> str:
+    """Say in a sentence where data and model disagree, or nothing where nothing is marked."""
+    told = "; ".join(told_marks(check))
+    return f"In the data, {told}." if told else ""
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,314 @@
+"""Pictures of predictive checks: the data, what is expected, and marks where the check rejects."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_ksd
+from pymc_ksd.diagnostics.predictive.bins import Bins
+from pymc_ksd.diagnostics.predictive.marks import marks, told_marks
+from pymc_ksd.diagnostics.predictive.outcomes import Outcomes
+from pymc_ksd.diagnostics.predictive.views import along_column, by_element, over_values
+from pymc_ksd.diagnostics.predictive.where import Disagreement, stretches
+from pymc_ksd.samples.covariates import Column
+
+BACKENDS = ("none", "matplotlib", "bokeh", "plotly")
+
+
+def draws(**values):
+    return xr.Dataset({name: (("chain", "draw"), array[None]) for name, array in values.items()})
+
+
+@pytest.fixture(scope="module")
+def line():
+    """A straight line whose data can be set; the slope is known all but exactly."""
+    x = np.linspace(0, 10, 200)
+    with pm.Model() as model:
+        slope = pm.Normal("slope")
+        outcome = pm.Data("outcome", np.zeros(200))
+        pm.Normal("y", slope * pm.Data("dose", x), 1.0, observed=outcome)
+    return model, draws(slope=np.random.default_rng(0).normal(1, 0.01, size=60)), x
+
+
+def checked(line, y, seed=1):
+    model, posterior, _ = line
+    with model:
+        pm.set_data({"outcome": y})
+    return pymc_ksd.ksd_ppc(model, posterior, num_draws=40, random_seed=seed, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def bump(line):
+    x = line[2]
+    y = x + np.random.default_rng(1).normal(size=200) + 2.0 * ((x > 4) & (x < 6))
+    return checked(line, y), y
+
+
+def test_a_planted_misfit_is_marked_and_said(bump):
+    check, _ = bump
+    assert float(check["p_value"]) <= 0.05
+    assert str(check["picture_along"].item()) == "dose"
+    larger = [(start, stop) for start, stop, word in marks(check) if word == "larger"]
+    assert any(start < 5.5 and stop > 4.5 for start, stop in larger)
+    # Nothing is marked far from it.
+    assert all(2.5 < start < stop < 7.5 for start, stop, _ in marks(check))
+    assert any(
+        text.startswith("y is larger than expected where dose is") for text in told_marks(check)
+    )
+    assert "y is larger than expected where dose is" in str(pymc_ksd.explain(check))
+
+
+def test_marks_are_there_if_and_only_if_the_check_rejects(line):
+    x, rejected = line[2], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = x + rng.normal(size=200) + (seed % 2) * np.where(x > 6, 0.9, 0.0)
+        check = checked(line, y, seed)
+        rejected.append(float(check["p_value"]) <= 0.05)
+        assert bool(np.isfinite(check["marked_from"]).any()) == rejected[-1]
+        drawn = pymc_ksd.plot_ksd_ppc(check, backend="none").viz.children
+        assert ("marked_0" in drawn) == ("named_0" in drawn) == rejected[-1]
+    assert set(rejected) == {True, False}
+
+
+def test_picture_has_data_band_legend_and_names(line, bump):
+    check, y = bump
+    collection = pymc_ksd.plot_ksd_ppc(check, backend="matplotlib")
+    axes = collection.get_target("y", {})
+    np.testing.assert_allclose(
+        collection.viz["observations"]["y"].item().get_offsets(), np.column_stack([line[2], y])
+    )
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("dose", "y")
+    assert axes.get_title() == "The model does not explain y (p = 0.024)."
+    (legend,) = collection.viz["figure"].item().legends
+    told = [text.get_text() for text in legend.get_texts()]
+    assert told[:4] == [
+        "95 % of replicated data",
+        "their median",
+        "observations",
+        "contribute most",
+    ]
+    assert "larger than expected" in told
+    # What is expected: the line, and two standard deviations on both sides.
+    low, middle, high = check["picture_expected"].values.T
+    at = check["picture_at"].values
+    assert (at[0], at[-1]) == (0.0, 10.0)
+    inner = slice(2, -2)
+    assert np.abs(middle - at)[inner].max() < 0.5
+    assert 3.4 < np.mean((high - low)[inner]) < 4.4
+    # Named are observations of the bump, at their places.
+    numbers = check["picture_name"].values.astype(int)
+    np.testing.assert_allclose(check["picture_name_y"], y[numbers])
+    np.testing.assert_allclose(check["picture_name_x"], line[2][numbers])
+
+
+def test_every_part_can_be_switched_off(bump):
+    check, _ = bump
+    parts = ("marked", "band", "median", "observations", "observed", "named", "legend", "ticks")
+    for backend in ("none", "plotly"):
+        off = dict.fromkeys(parts, False)
+        left = set(pymc_ksd.plot_ksd_ppc(check, backend=backend, visuals=off).viz.children)
+        assert not {name.split("_")[0] for name in left} & set(parts)
+    with pytest.raises(ValueError, match="version of ksd_ppc"):
+        pymc_ksd.plot_ksd_ppc(check.drop_vars("picture_kind"))
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    """Outcomes of all kinds, none of which the model explains."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=240)
+    school = np.arange(240) % 4
+    shift = np.array([0.0, 2.0, 0.0, 0.0])[school]
+    with pm.Model(coords={"school": ["A", "B", "C", "D"], "colour": ["red", "blue", "grey"]}) as m:
+        effect = pm.Data("effect", np.zeros(4), dims="school")
+        pm.Normal("score", effect[school], 1.0, observed=shift + rng.normal(size=240))
+        pm.Bernoulli(
+            "passed", logit_p=pm.Data("dose", x), observed=rng.binomial(1, 1 / (1 + np.exp(2 * x)))
+        )
+        pm.Poisson("count", 4.0, observed=rng.poisson(6.0, size=240))
+        pm.Multinomial("kind", 90, np.ones(3) / 3, observed=[50, 20, 20], dims="colour")
+        pm.MvNormal(
+            "pair",
+            np.zeros(2),
+            np.eye(2),
+            observed=rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 150),
+        )
+        pm.GaussianRandomWalk(
+            "walk",
+            0.0,
+            1.0,
+            init_dist=pm.Normal.dist(),
+            observed=np.cumsum(1.5 + rng.normal(size=100)),
+        )
+    return pymc_ksd.ksd_ppc(m, num_draws=40, random_seed=1, progressbar=False)
+
+
+def shown(check, variable):
+    one = check.sel(variable=variable)
+    assert marks(one)
+    return one, pymc_ksd.plot_ksd_ppc(check, variable=variable, backend="matplotlib")
+
+
+def ticks(collection, variable):
+    return [text.get_text() for text in collection.get_target(variable, {}).get_xticklabels()]
+
+
+@pytest.mark.slow
+def test_groups_have_their_names_and_the_wrong_one_is_marked(kinds):
+    one, collection = shown(kinds, "score")
+    assert ticks(collection, "score") == ["A", "B", "C", "D"]
+    assert [(start, stop) for start, stop, _ in marks(one)] == [(0.5, 1.5)]
+    assert told_marks(one) == ["score is larger than expected in school B"]
+    # The witness has the groups in the same places.
+    lines = pymc_ksd.plot_ksd_witness(kinds, variable="score", backend="matplotlib")
+    assert ticks(lines, "score") == ["A", "B", "C", "D"]
+
+
+@pytest.mark.slow
+def test_zeros_and_ones_are_shown_as_shares(kinds):
+    one, collection = shown(kinds, "passed")
+    share = one["picture_observed"].values[np.isfinite(one["picture_observed"].values)]
+    assert share[0] > 0.8 > 0.2 > share[-1]
+    assert collection.get_target("passed", {}).get_ylabel() == "passed, and its share of ones"
+    words = [word for _, _, word in marks(one)]
+    assert (words[0], words[-1]) == ("larger", "smaller")
+
+
+@pytest.mark.slow
+def test_counts_of_one_distribution_are_counted(kinds):
+    one, collection = shown(kinds, "count")
+    assert str(one["picture_kind"].item()) == "values"
+    known = np.isfinite(one["picture_observed"].values)
+    assert one["picture_observed"].values[known].sum() == 240
+    assert {"3", "4", "5"} <= set(ticks(collection, "count"))
+    assert any("more observations than expected where count is" in text for text in told_marks(one))
+
+
+@pytest.mark.slow
+def test_vectors_are_shown_by_element_or_by_pair(kinds):
+    one, collection = shown(kinds, "kind")
+    assert ticks(collection, "kind") == ["red", "blue", "grey"]
+    assert "total of kind is larger than expected for red" in told_marks(one)
+    one, collection = shown(kinds, "pair")
+    assert ticks(collection, "pair") == ["0 and 1"]
+    assert told_marks(one) == ["mean product of residuals is larger than expected for 0 and 1"]
+
+
+@pytest.mark.slow
+def test_changes_of_a_walk_are_called_so(kinds):
+    one, _ = shown(kinds, "walk")
+    assert "change of walk" in str(one["picture_along"].item()) + str(one["picture_outcome"].item())
+
+
+@pytest.mark.slow
+def test_results_of_several_variables_survive_a_file(kinds, tmp_path):
+    kinds.to_netcdf(tmp_path / "kinds.nc")
+    with xr.open_dataset(tmp_path / "kinds.nc") as loaded:
+        xr.testing.assert_identical(loaded.load().drop_attrs(), kinds.drop_attrs())
+        for name in kinds["variable"].values:
+            for backend in BACKENDS:
+                pymc_ksd.plot_ksd_ppc(loaded, variable=str(name), backend=backend)
+
+
+def test_of_many_observations_some_are_shown():
+    rng = np.random.default_rng(2)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Data("x", rng.normal(size=1_200)), observed=rng.normal(size=1_200))
+    check = pymc_ksd.ksd_ppc(model, num_draws=20, random_seed=1, progressbar=False)
+    assert check.sizes["picture_dot"] == 1_000
+    assert check["y"].sizes["y_dim_0"] == 1_200
+
+
+def test_places_are_held_against_replicates():
+    replicated = np.random.default_rng(1).normal(size=(39, 6))
+    observed = np.array([0.0, 0.0, 9.0, 8.0, 0.0, -9.0])
+    found = Disagreement.of(observed, replicated)
+    centre, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
+    np.testing.assert_allclose(found.excess, (observed - centre) / spread)
+    furthest = np.sort(((replicated - centre) / spread * 39 / 38).max(axis=1))
+    assert found.threshold == furthest[37]
+    assert found.marked().tolist() == [False, False, True, True, False, False]
+    assert found.marked(both_sides=True).tolist() == [False, False, True, True, False, True]
+    # If nothing is beyond, the furthest is marked.
+    quiet = Disagreement.of(centre + 0.1 * (np.arange(6) == 3), replicated)
+    assert quiet.marked().tolist() == [False, False, False, True, False, False]
+
+
+def test_stretches_join_neighbours_that_say_the_same():
+    bins = Bins.along(np.repeat(np.arange(6.0), 10) * 10, 6)
+    np.testing.assert_allclose(bins.edges, [-5, 5, 15, 25, 35, 45, 55])
+    np.testing.assert_allclose(bins.places, np.arange(6) * 10)
+    marked = np.array([True, True, True, False, True, True])
+    found = stretches(bins, marked, ["larger", "different", "smaller", "", "wider", "wider"])
+    assert [(one.start, one.stop, one.word) for one in found] == [
+        (-5.0, 15.0, "larger"),
+        (15.0, 25.0, "smaller"),
+        (35.0, 55.0, "wider"),
+    ]
+    same = Bins.along(np.full(5, 3.0), 6)
+    assert (same.places.tolist(), same.edges.tolist()) == ([3.0], [2.5, 3.5])
+    many = Bins.along(np.arange(100.0), 4)
+    np.testing.assert_allclose(many.edges, [0, 24.5, 49.5, 74.5, 99], atol=1.5)
+    assert np.bincount(many.codes).min() >= 24
+    few = Bins.along(np.array([0.0, 1.0, 1.0, 4.0]), 6)
+    np.testing.assert_allclose(few.edges, [-0.5, 0.5, 2.5, 5.5])
+
+
+def simulated(observed, replicated):
+    """Outcomes of which all observations are shown."""
+    outcomes = Outcomes.of(observed, len(replicated), np.random.default_rng(0))
+    for values in replicated:
+        outcomes.add(values)
+    return outcomes
+
+
+def test_groups_and_shares_without_a_model():
+    rng = np.random.default_rng(3)
+    codes = np.repeat(np.arange(3.0), 40)
+    share = np.where(codes == 1, 0.9, 0.2)
+    outcomes = simulated(rng.binomial(1, share), rng.binomial(1, 0.2, size=(50, 120)))
+    column = Column("school", codes, labels=True, names=("A", "B", "C"))
+    added = (np.where(codes == 1, 5.0, 0.0), rng.normal(size=(25, 120)))
+    view = along_column(column, outcomes, ["y"], added, step_by_step=False)
+    assert (view.kind, view.labels, view.strength > 1) == ("groups", ("A", "B", "C"), True)
+    assert [(one.start, one.stop, one.word) for one in view.marks] == [(0.5, 1.5, "larger")]
+    observed = [outcomes.observed[codes == code].mean() for code in range(3)]
+    np.testing.assert_allclose(view.observed, observed)
+    shares = outcomes.replicated[:, codes == 1, 0].mean(axis=1)
+    np.testing.assert_allclose(view.expected[1], np.quantile(shares, [0.025, 0.5, 0.975]))
+    quiet = along_column(column, outcomes, ["y"], None, step_by_step=False)
+    assert not quiet.marks
+
+
+def test_the_element_that_is_shifted_is_shown():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(size=200)
+    outcomes = simulated(rng.normal([0, 2], size=(200, 2)), rng.normal(size=(50, 200, 2)))
+    added = (np.ones(200), rng.normal(size=(25, 200)))
+    view = along_column(Column("x", x), outcomes, ["v[a]", "v[b]"], added, step_by_step=False)
+    assert view.outcome == "v[b]"
+    assert {one.word for one in view.marks} == {"larger"}
+    assert outcomes.furthest(1) == [1]
+
+
+def test_values_beyond_what_is_expected_are_in_the_last_bins():
+    rng = np.random.default_rng(5)
+    observed = np.append(rng.normal(size=97), [30.0, 31.0, 32.0])[None]
+    view = over_values("y", observed, rng.normal(size=(60, 100)), whole=False, is_marked=True)
+    assert view.observed.sum() == 100
+    assert view.observed[-1] == 3
+    assert view.marks[-1].word == "more"
+    assert view.strength > 1
+    assert view.places[-1] < 6
+
+
+def test_elements_are_marked_where_they_are_off():
+    rng = np.random.default_rng(6)
+    view = by_element(
+        "element of v", "mean of v", "abc", np.array([0.0, -9, 0]), rng.normal(size=(60, 3)),
+        is_marked=True,
+    )  # fmt: skip
+    assert [(one.start, one.stop, one.word) for one in view.marks] == [(0.5, 1.5, "smaller")]
+    assert view.dataset()["picture_label"].values.tolist() == ["a", "b", "c"]
