@@ -21,6 +21,10 @@ def certificate(
     Two one-sided tests of every mean and every standard deviation: certified if all lie within the
     margin at level `alpha`, rejected if one lies outside at that level, adjusted for their number.
 
+    Features that explain a part of a quantity's variance see at least that part of what is wrong
+    where the draws' density is off in proportion to the quantity itself. So what they see counts as
+    that part before anything is certified, and as all of it before anything is rejected.
+
     Parameters
     ----------
     corrected : CorrectedMeans
@@ -43,7 +47,10 @@ def certificate(
     varies = corrected.sd > 0
     known = np.isfinite(corrected.stein_sd) & corrected.is_explained(_LEAST_EXPLAINED)
     bias, error = (np.where(known, one, np.nan)[:, varies] for one in corrected.biases())
-    unknown = ~(np.isfinite(bias) & np.isfinite(error))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seen = (1 - corrected.unexplained.T)[:, varies]
+        most, most_error = bias / seen, error / seen
+    unknown = ~(np.isfinite(most) & np.isfinite(most_error))
     if not bias.size or not np.isfinite(corrected.sd).all():
         return "cannot tell", Reason(
             "not_finite", "Some of what is shown is constant or not finite."
@@ -59,9 +66,9 @@ def certificate(
             f"{np.count_nonzero(unknown.any(axis=0))} of {bias.shape[1]} quantities cannot be "
             "corrected well enough to tell how far off they are.",
         )
-    if (np.abs(bias) + inside * error <= margin).all():
+    if (np.abs(most) + inside * most_error <= margin).all():
         return "certified", ""
-    needed = _how_many(bias, error, inside, outside, margin, n)
+    needed = _how_many(most, most_error, inside, outside, margin, n)
     return "cannot tell", Reason("margin_undecided", needed)
 
 

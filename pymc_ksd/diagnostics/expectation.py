@@ -77,7 +77,8 @@ def ksd_expectation(
     draws = read_scored(model, data, compile_kwargs, progressbar)
 
     def evaluated(posterior: xr.Dataset) -> dict[str, xr.DataArray]:
-        return _checked(function(posterior))
+        # A function may add to what it is given: the caller's draws stay as they are.
+        return _checked(function(posterior.copy()), posterior)
 
     posterior = draws.posterior
     if draws.stream is not None:
@@ -90,15 +91,24 @@ def ksd_expectation(
     return result
 
 
-def _checked(found: Any) -> dict[str, xr.DataArray]:
+def _checked(found: Any, posterior: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return what a function made of draws, as arrays of numbers by name."""
     arrays = dict(found) if isinstance(found, Mapping) else {"expectation": found}
+    if not arrays:
+        raise ValueError("`function` must return at least one array, got an empty mapping.")
     for name, array in arrays.items():
         if not isinstance(array, xr.DataArray) or not {"chain", "draw"} <= set(array.dims):
             kind = f" with the dims {array.dims}" if isinstance(array, xr.DataArray) else ""
             raise ValueError(
                 "`function` must return a DataArray with the dims 'chain' and 'draw', or a mapping "
                 f"of names to such arrays, got {type(array).__name__}{kind} for {name!r}."
+            )
+        lost = [dim for dim in ("chain", "draw") if array.sizes[dim] != posterior.sizes[dim]]
+        if lost or not array.size:
+            raise ValueError(
+                "`function` must return a number for every chain and draw, got an array of sizes "
+                f"{dict(array.sizes)} for {name!r} of {posterior.sizes['chain']} chains and "
+                f"{posterior.sizes['draw']} draws."
             )
         if array.dtype.kind not in "biuf":
             raise ValueError(f"`function` must return numbers, got {array.dtype} for {name!r}.")

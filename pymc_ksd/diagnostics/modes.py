@@ -48,6 +48,8 @@ _NEGLIGIBLE = 1e-4
 _FEWEST_MOVED, _MOST_ERROR = 50, 0.1
 #: The variance of the number of draws at a mode from which on it should be told from a wrong one.
 _TELLING = 10
+#: By how much more than by chance draws may differ from shares that no move calls wrong.
+_CONTRADICTED = 0.2
 #: How many coordinates a density may have for its modes to be looked for unasked, how many seconds
 #: that may take, and how many log densities it takes, roughly. So many are timed.
 _CHEAP_COORDINATES, _CHEAP_SECONDS = 50, 5.0
@@ -352,11 +354,20 @@ def _by_chain(sample: Sample, columns: np.ndarray) -> np.ndarray:
 
 def _information(orbits: Orbits, known: Shares, time: float) -> np.ndarray:
     """Return what moves tell, as a part of what they would if modes had one shape."""
-    whole = len(orbits.nearest) * known.shares * (1 - known.shares)
+    n, visits = len(orbits.nearest), orbits.shares_of_draws()
+    if orbits.used.sum() < _FEWEST_MOVED:
+        return np.zeros(len(visits))
+    shares = known.shares if known.are_known else visits
+    ones = np.maximum(shares * (1 - shares), visits * (1 - visits))
     with np.errstate(divide="ignore", invalid="ignore"):
-        part = orbits.variances / whole
+        part = orbits.variances / (n * ones)
     # Of a mode that holds next to nothing there is little to be told.
-    return np.where(known.are_known & (whole / time > _TELLING), part, np.nan)
+    part = np.where(n * ones / time > _TELLING, part, np.nan)
+    if not known.are_known:
+        return part
+    # Shares that the draws contradict, without a move that would tell, are not to be relied on.
+    chance = 5 * (known.errors + np.sqrt(ones * time / n))
+    return np.where(np.abs(shares - visits) > _CONTRADICTED + chance, 0.0, part)
 
 
 def _shares_by_balance(orbits: Orbits) -> Shares:

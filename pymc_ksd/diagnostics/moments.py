@@ -261,6 +261,9 @@ def shown_quantities(draws: ReadDraws, var_names: str | Sequence[str] | None) ->
             f"`var_names` must name numeric variables of `data` ({', '.join(map(str, known))})"
             f", got {', '.join(unknown) or 'none'}."
         )
+    names = [name for name in dict.fromkeys(names) if known[name].size]
+    if not names:
+        raise ValueError("`var_names` must name variables of `data` that have elements.")
     quantities = Quantities.of_variables(target, known, names)
     return replace(quantities, not_stored=tuple(not_stored))
 

@@ -74,7 +74,7 @@ class Quantities:
     def values(self, posterior: xr.Dataset | None = None) -> np.ndarray:
         """Return all of them, shape (n, p): first draw of every chain, second draw, and so on.
 
-        Of all draws, or of those in a part of the posterior.
+        Of all draws, or of those in a part of the posterior. What is not finite is NaN.
         """
         source: Any = posterior
         if posterior is None:
@@ -86,7 +86,9 @@ class Quantities:
             array = source[name].transpose("chain", "draw", *template.dims[2:])
             values = np.asarray(array.values, dtype=np.float64).swapaxes(0, 1)
             parts.append(values.reshape(values.shape[0] * values.shape[1], -1))
-        return np.concatenate(parts, axis=1)
+        values = np.concatenate(parts, axis=1)
+        values[~np.isfinite(values)] = np.nan
+        return values
 
     def coordinates(self, values: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Return the coordinates that explain each quantity, shape (p, c): its own one first.

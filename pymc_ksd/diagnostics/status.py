@@ -186,6 +186,9 @@ def _doubt_about_moments(sample: Sample, corrected: CorrectedMeans) -> str:
             f"The chains are short: each is {length:.1f} autocorrelation times long, and reliable "
             f"standard errors need at least {_SHORTEST}.",
         )
+    if not np.isfinite(corrected.sd).all():
+        bad = np.count_nonzero(~np.isfinite(corrected.sd))
+        return Reason("not_finite", f"{bad} of {len(few)} quantities are not finite in every draw.")
     if few.any():
         return Reason(
             "few_draws_dominate",

@@ -8,6 +8,11 @@ from scipy.special import logsumexp
 
 import pymc_ksd
 from pymc_ksd import Score, explain, ksd_modes
+from pymc_ksd.diagnostics.modes import _information
+from pymc_ksd.diagnostics.status import status_of_visits
+from pymc_ksd.samples.sample import Sample
+from pymc_ksd.stats.balance import Orbits
+from pymc_ksd.stats.mode_shares import Shares
 
 
 def mixture_score(weights, centres, scales, **options):
@@ -133,6 +138,23 @@ def test_a_chain_at_a_mode_that_holds_nothing_is_rejected(rng):
     assert result.attrs["status"] == "rejected"
     assert result["share_of_draws"][1] == 0.25
     assert result["share_of_posterior"][1] < 1e-6
+
+
+def test_shares_that_all_draws_contradict_do_not_pass():
+    """No draw can be moved to the mode that is said to hold everything, so none tells."""
+    everyone, nobody = np.ones(200, dtype=bool), np.zeros(200, dtype=bool)
+    at_second = np.tile([0.0, 1.0], (200, 1))
+    first = Shares(np.array([1.0, 0.0]), np.zeros(2), True)
+    unknown = Shares(np.full(2, np.nan), np.full(2, np.nan), False)
+    for used, known in ((everyone, first), (nobody, first), (nobody, unknown)):
+        orbits = Orbits(everyone.astype(int), np.zeros((200, 1)), used, at_second)
+        information = _information(orbits, known, 1.0)
+        assert information.tolist() == [0, 0]
+        nothing = np.zeros(2)
+        status, _ = status_of_visits(
+            Sample(np.zeros((200, 1))), np.ones(2), 0.05, nothing, nothing, information
+        )
+        assert status == "cannot tell"
 
 
 def test_slow_visits_count_less_than_independent_ones(rng):

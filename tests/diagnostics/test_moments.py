@@ -472,3 +472,54 @@ TARGETS = {
 def test_exact_draws_keep_the_level(target, dim, correlation):
     # 5 % of 60 are 3; more than nine are chance once in 900 times.
     assert level(dim, correlation, 250, 60, dim, TARGETS[target]) <= 9
+
+
+def test_a_quantity_that_is_not_finite_does_not_pass(normal):
+    draws = exact(np.random.default_rng(25), 500)
+    for number in (np.nan, np.inf):
+        draws["hole"] = draws["mu"].where(draws["mu"] < float(draws["mu"].max()), number)
+        result = ksd_moments(normal, draws, var_names=["mu", "hole"])
+        assert result.attrs["status"] == "cannot tell"
+        assert "1 of 2 quantities are not finite" in result.attrs["reason"]
+
+
+def test_a_name_twice_is_one_variable(normal):
+    draws = exact(np.random.default_rng(26), 100)
+    draws["none"] = (("chain", "draw", "nothing"), np.ones((4, 100, 0)))
+    result = ksd_moments(normal, draws, var_names=["mu", "mu", "none"])
+    assert [name for name in result if "diagnostic" in result[name].dims] == ["mu"]
+    with pytest.raises(ValueError, match="variables of `data` that have elements"):
+        ksd_moments(normal, draws, var_names="none")
+
+
+def test_what_features_hardly_see_is_not_certified():
+    """Weights of two modes are wrong, which the features see in part."""
+    centre, weight = 1.5, 0.6
+    score = Score.from_callable(
+        lambda x: centre * np.tanh(centre * x) - x,
+        dim=1,
+        log_density=lambda x: (np.logaddexp(centre * x, -centre * x) - x**2 / 2)[:, 0],
+    )
+    rng = np.random.default_rng(27)
+    signs = np.where(rng.uniform(size=(4, 5_000)) < weight, 1, -1)
+    off = ksd_moments(score, draws_of(x=rng.normal(centre * signs, 1)), margin=0.1)
+    assert 0.04 < of(off, "x", "bias_mean") < 0.1 < 0.16  # the last is what it really is
+    assert off.attrs["status"] != "certified"
+
+
+def test_functions_of_draws_return_a_number_for_each(normal):
+    draws = exact(np.random.default_rng(28), 50)
+
+    def adds(posterior):
+        posterior["mu"] = posterior["mu"] * 0 + posterior["tau"]
+        return posterior["mu"]
+
+    before = draws.copy(deep=True)
+    ksd_expectation(normal, draws, adds)
+    xr.testing.assert_identical(draws, before)
+    for function, message in (
+        (lambda posterior: posterior["mu"].isel(draw=slice(9)), "every chain and draw"),
+        (lambda posterior: {}, "at least one array"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ksd_expectation(normal, draws, function)
