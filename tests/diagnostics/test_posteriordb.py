@@ -36,8 +36,10 @@ def stacked(result, diagnostic):
 def test_reference_draws_have_the_moments_of_the_posterior(reference):
     score, posterior = reference
     assert float(ksd_moments(score, posterior)["p_value"]) > 0.05 / len(POSTERIORS)
-    four = ksd_moments(score, posterior.isel(chain=slice(4)), margin=0.1)
-    assert four.attrs["status"] == "certified"
+    # Features explain less than half of the scale of the eight schools: it takes more draws.
+    n_chains = 10 if "theta_trans" in posterior else 4
+    few = ksd_moments(score, posterior.isel(chain=slice(n_chains)), margin=0.1)
+    assert few.attrs["status"] == "certified"
 
 
 def test_corrected_means_of_single_chains_vary_less(reference):
