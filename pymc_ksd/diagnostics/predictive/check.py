@@ -25,6 +25,7 @@ from pymc_ksd.diagnostics.status import status_of_check
 from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
+from pymc_ksd.models.lattice import kind_of_outcome
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_densities, observed_variables
 from pymc_ksd.models.observed.potentials import check_potentials
@@ -138,7 +139,8 @@ def ksd_ppc(
         attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
         there are fewer draws than the level needs, or draws and model do not belong together, and
         otherwise "passed". The attribute ``compared_by`` names the covariates of every comparison,
-        and which of them are groups, because others are indexed by them. Of more than 7,000
+        and which of them are groups, because others are indexed by them; ``outcome`` says whether
+        the variable is "continuous", a "count", "binary" or a "category". Of more than 7,000
         observations only those in the same of ``n_parts`` random parts are compared. The attribute
         ``left_out`` has a line for every observed variable that
         cannot be checked, with the reason; it is missing if there is none.
@@ -211,7 +213,8 @@ def ksd_ppc(
             with _noted(failures, name), explain_lengths(behind):
                 comparisons = find_comparisons(model, density, given, covariates)
                 fitted = Fitted(density, given, comparisons)
-                checks.append(check_variable(fitted, how, effort, rng))
+                check = check_variable(fitted, how, effort, rng)
+                checks.append(check.assign_attrs(outcome=kind_of_outcome(rv)))
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings, mismatch)
@@ -287,7 +290,8 @@ def _together(
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
         "alpha": options["alpha"],
         "num_draws": n_draws,
-        "compared_by": _by_variable(checks, names),
+        "compared_by": _by_variable(checks, names, "compared_by"),
+        "outcome": _by_variable(checks, names, "outcome"),
         "n_parts": max(check.attrs["n_parts"] for check in checks),
         "seed": options["seed"],
     }
@@ -302,9 +306,9 @@ def _together(
     return _joined(checks, names).assign_attrs(attrs)
 
 
-def _by_variable(checks: Sequence[xr.Dataset], names: Sequence[str]) -> str:
-    """Return what observations are compared by, a line for each of several variables."""
-    told = [str(check.attrs["compared_by"]) for check in checks]
+def _by_variable(checks: Sequence[xr.Dataset], names: Sequence[str], attribute: str) -> str:
+    """Return an attribute of every variable, a line for each of several."""
+    told = [str(check.attrs[attribute]) for check in checks]
     if len(told) == 1:
         return told[0]
     return "\n".join(f"{name}: {own}" for name, own in zip(names, told, strict=True))
