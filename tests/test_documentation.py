@@ -37,7 +37,7 @@ def run_code(name):
 
 def test_readme_runs_as_printed(monkeypatch, tmp_path, capsys):
     run_page("README.md", monkeypatch, tmp_path)
-    assert capsys.readouterr().out.startswith("0.00099")
+    assert capsys.readouterr().out.startswith("Rejected at level 0.05 (p = 0.001): the data do not")
 
 
 @pytest.mark.slow

@@ -376,7 +376,7 @@ class Biases:
             return why if too_far else f"off, but {why}"
         own, right = self.values[row, :2], self.values[row, 2:]
         beside = [
-            f" ({was:.3g} instead of {is_right:.3g})" if values and np.isfinite(is_right) else ""
+            sentences.instead_of(was, is_right) if values and np.isfinite(is_right) else ""
             for was, is_right in zip(own, right, strict=True)
         ]
         if proven[0]:

@@ -5,6 +5,7 @@ Numbers come in and text goes out; which sentence is said is decided elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 #: P-values below this are not told exactly: those of normal distributions have hundreds of zeros.
@@ -96,14 +97,20 @@ _AFTER_PASS = {
     "data": "A pass does not prove the model right. Parameters estimated from the same data make "
     "the test lenient: check a fitted model with ksd_ppc.",
 }
-#: How often chance does what was found, with what to do about it, by what was tested.
+#: How often chance does what was found, and what to do about it, by what was tested.
 _BY_CHANCE = {
-    "fitted": "A true model has a p-value this small by chance in up to 1 of {once} checks. Repeat "
-    "the check with other data, if there are any, before changing the model.",
-    "posterior": "Exact draws have a p-value this small by chance in 1 of {once} tests. Sample "
-    "again with another seed, and test the new draws.",
-    "data": "Data from the model have a p-value this small by chance in 1 of {once} tests. Test "
-    "new data, if there are any.",
+    "fitted": (
+        "A true model has a p-value this small by chance in up to 1 of {once} checks.",
+        "Repeat the check with other data, if there are any, before changing the model.",
+    ),
+    "posterior": (
+        "Exact draws have a p-value this small by chance in 1 of {once} tests.",
+        "Sample again with another seed, and test the new draws.",
+    ),
+    "data": (
+        "Data from the model have a p-value this small by chance in 1 of {once} tests.",
+        "Repeat the test with new data, if there are any.",
+    ),
 }
 
 
@@ -130,6 +137,15 @@ def worth(ess_ksd: float, n: int) -> str:
 def levelled_off(before: str, n_draws: int) -> str:
     """Say that more draws have not helped."""
     return f"{before}, hardly more than the first {n_draws:,} were"
+
+
+def instead_of(was: float, is_right: float) -> str:
+    """Say what a number is and what it should be, with two digits of the difference."""
+    size = abs(was - is_right) or abs(was) or 1.0
+    digits = 1 - math.floor(math.log10(size))
+    # Adding zero takes the sign from minus zero.
+    shown = (f"{round(value, digits) + 0.0:.{max(digits, 0)}f}" for value in (was, is_right))
+    return f" ({' instead of '.join(shown)})"
 
 
 # Conclusions of single tests
@@ -326,9 +342,10 @@ def after_reason(code: str, target: str) -> str:
     return _AFTER_UNKNOWN_REASON.get(target, _AFTER_UNKNOWN_REASON["data"])
 
 
-def by_chance(target: str, p_value: float) -> str:
+def by_chance(target: str, p_value: float) -> tuple[str, str]:
     """Say how often chance gives a p-value that is weak evidence, and what to do about it."""
-    return _BY_CHANCE.get(target, _BY_CHANCE["data"]).format(once=round(1 / p_value))
+    often, step = _BY_CHANCE.get(target, _BY_CHANCE["data"])
+    return often.format(once=round(1 / p_value)), step
 
 
 def listed(names: Sequence[str]) -> str:

@@ -14,11 +14,18 @@ def tested(result: xr.Dataset) -> str:
     return "posterior" if result.attrs.get("sample") == "draws" else str(result.attrs.get("target"))
 
 
+def may_be_chance(result: xr.Dataset) -> tuple[str, ...]:
+    """Say how often chance does this, where a rejection is weak evidence."""
+    if status_of(result) != "rejected" or not is_weak(result):
+        return ()
+    return sentences.by_chance(tested(result), float(result["p_value"]))[:1]
+
+
 def next_step(result: xr.Dataset) -> str:
     """Return what to do after a test or check that rejects or cannot tell."""
     if status_of(result) == "rejected":
         if is_weak(result):
-            return sentences.by_chance(tested(result), float(result["p_value"]))
+            return sentences.by_chance(tested(result), float(result["p_value"]))[1]
         # Only draws that are known to be independent, those of approximations, have this null.
         approximate = tested(result) == "posterior" and result.attrs.get("null") == "rademacher"
         return sentences.after_rejection("approximation" if approximate else tested(result))

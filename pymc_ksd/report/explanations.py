@@ -21,7 +21,7 @@ from pymc_ksd.diagnostics.results import (
 )
 from pymc_ksd.diagnostics.sentences import few_hold, listed
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL
-from pymc_ksd.report.advice import next_step, tested
+from pymc_ksd.report.advice import may_be_chance, next_step, tested
 from pymc_ksd.report.findings import Explanation, Finding
 from pymc_ksd.report.members import has_tilt, kind_of_error, strongest_member
 from pymc_ksd.report.misfits import how_to_extend, where_it_shows
@@ -99,7 +99,11 @@ def _of_test(result: xr.Dataset) -> Explanation:
     if status == "cannot tell":
         finding = Finding("cannot tell", conclusion(result), (), next_step(result))
     elif status == "rejected":
-        details = (*kind_of_error(result), *_largest_contributions(result))
+        details = (
+            *may_be_chance(result),
+            *kind_of_error(result),
+            *_largest_contributions(result),
+        )
         finding = Finding("rejected", conclusion(result), details, next_step(result))
     else:
         blind = sentences.after_pass(tested(result))
@@ -157,10 +161,9 @@ def _of_check(check: xr.Dataset) -> Explanation:
         strongest = str(one["contributions_of"].item())
         status = status_of(one)
         if status == "rejected":
-            details = (*where_it_shows(one, strongest), *_largest_observations(one, name))
-            step = how_to_extend(one, strongest)
-            if is_weak(one):
-                details, step = (*details, step), next_step(one)
+            shown = (*where_it_shows(one, strongest), *_largest_observations(one, name))
+            details = (*may_be_chance(one), *shown)
+            step = next_step(one) if is_weak(one) else how_to_extend(one, strongest)
             findings.append(Finding("rejected", conclusion(one), details, step))
         elif status == "cannot tell":
             findings.append(Finding("cannot tell", conclusion(one), (), next_step(one)))

@@ -164,7 +164,7 @@ class _Misfit:
         weak, p_value = all(map(is_weak, wrong.values())), float(worst["p_value"])
         step = how_to_extend(worst, str(worst["contributions_of"].item()))
         if weak:
-            step = sentences.by_chance("fitted", p_value)
+            _, step = sentences.by_chance("fitted", p_value)
         (details,) = (one.details for one in explain(check).findings[:1])
         return cls(list(wrong), p_value, weak, details, step)
 
@@ -207,11 +207,13 @@ def _of_wrong_draws(decides: xr.Dataset, moments: xr.Dataset | None, misfit: _Mi
     headline = sentences.verdict_of_draws(_source(decides), float(decides["p_value"]), weak=weak)
     if within_margin(decides):
         headline = sentences.verdict_of_margin(float(decides.attrs["margin"]))
-    # Weak evidence of one is no weak evidence of both.
-    step = sentences.after_rejection("posterior") if is_weak(decides) else next_step(decides)
+    details = (*wrong, *misfit.by_wrong_draws)
     if weak:
-        step = sentences.by_chance("posterior", float(decides["p_value"]))
-    return Finding("rejected", headline, (*wrong, *misfit.by_wrong_draws), step)
+        often, step = sentences.by_chance("posterior", float(decides["p_value"]))
+        return Finding("rejected", headline, (often, *details), step)
+    # Weak evidence of one may stand beside clear evidence of the other.
+    step = sentences.after_rejection("posterior") if is_weak(decides) else next_step(decides)
+    return Finding("rejected", headline, details, step)
 
 
 def _source(decides: xr.Dataset) -> str:
