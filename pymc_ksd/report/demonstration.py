@@ -187,7 +187,7 @@ def _answer(table: Table, name: str, finding: Finding, p_value: float) -> None:
     # What else is known of a rejection; else the headline after status and p-value.
     said = finding.headline.partition(": ")[2].rstrip(".")
     if finding.status == "rejected" and finding.details:
-        said = finding.details[0].partition(": it is ")[2] or finding.details[0]
+        said = finding.details[0].partition(", so ")[2] or finding.details[0]
     if finding.status == "cannot tell":
         said = finding.headline
     shown = in_words(p_value).removeprefix("p ").removeprefix("= ")
