@@ -131,12 +131,12 @@ def few_hold(n_draws: int, share: float) -> str:
 def worth(ess_ksd: float, n: int) -> str:
     """Say what draws are worth by their discrepancy: at most their number."""
     exact = "" if round(ess_ksd) >= n else f"{ess_ksd:,.0f} "
-    return f"By their discrepancy, {n:,} draws are as good as {exact}independent exact draws"
+    return f"The discrepancy of {n:,} draws is that of {exact}exact draws"
 
 
 def levelled_off(before: str, n_draws: int) -> str:
     """Say that more draws have not helped."""
-    return f"{before}, hardly more than the first {n_draws:,} were"
+    return f"{before}, hardly better than after the first {n_draws:,}"
 
 
 def instead_of(was: float, is_right: float) -> str:

@@ -193,7 +193,7 @@ def _of_evolution(evolution: xr.Dataset) -> Explanation:
     level, text = growth(evolution)
     if level:
         return Explanation((Finding("warning", f"{text}.", (_LEVEL_OFF,), _COMPARE_WITH_NUTS),))
-    return Explanation((Finding("passed", f"{text}; more draws would improve them.", ()),))
+    return Explanation((Finding("passed", f"{text}, and falls as draws accumulate.", ()),))
 
 
 def _of_measures(measures: xr.Dataset) -> Explanation:

@@ -119,7 +119,7 @@ def body(
 
 
 def _badge(finding: Finding) -> str:
-    return f'<span class="status">{APPEARANCE[finding.status][2]}</span>'
+    return f'<span class="status">{APPEARANCE[finding.status][2]}</span> '
 
 
 def _finding(finding: Finding) -> str:

@@ -275,7 +275,7 @@ def test_a_report_that_cannot_tell_is_no_pass(monkeypatch):
         assert "Cannot tell whether the draws come from the posterior" in shown
         assert "draws are consistent" not in shown
         assert "Passed: the draws" not in shown
-        assert "as good as exact" not in shown
+        assert "is that of exact draws" not in shown
     found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert (found["status"], found["reason"]) == ("cannot tell", REASON)
     assert (found["sampler"]["status"], found["sampler"]["reason"]) == ("cannot tell", REASON)
