@@ -177,8 +177,8 @@ def visible(path, width, tmp_path, *, unfolded=False, dark=False):
     addEventListener("load", () => {
       const seen = (element) => {
         const box = element.getBoundingClientRect(), style = getComputedStyle(element);
-        return element.checkVisibility() && box.width > 1 && box.height > 1 && style.visibility === "visible" &&
-          style.display !== "none" && style.opacity !== "0";
+        return element.checkVisibility() && box.width > 1 && box.height > 1 &&
+          style.visibility === "visible" && style.display !== "none" && style.opacity !== "0";
       };
       const all = (selector) => [...document.querySelectorAll(selector)].filter(seen);
       const place = document.querySelector("main") ?? document.body;

@@ -37,7 +37,7 @@ def plot_ksd_moments(
     visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
-    """Plot by how much the mean and standard deviation of every parameter are off.
+    """Plot the errors of the mean and standard deviation of every parameter.
 
     Both are in units of the posterior standard deviation, with 95 % intervals from the standard
     errors ``mcse_bias_mean`` and ``mcse_bias_sd``, and the worst parameters come first. Some of

@@ -28,7 +28,7 @@ _NEXT = "Next step:"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found out.
+    """One finding, with details and the next step.
 
     Parameters
     ----------
@@ -57,10 +57,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a result says, in words and in a few numbers with their meaning.
+    """A result in words, and its most important numbers with their meaning.
 
-    It shows itself: as text where it is printed, in colour on a ``rich`` console, and as HTML in a
-    notebook.
+    It is displayed as text, in colour on a ``rich`` console, and as HTML in a notebook.
 
     Parameters
     ----------

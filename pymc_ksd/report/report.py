@@ -78,7 +78,7 @@ _COMPARISONS = (
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`ksd_report` found: it shows itself in a notebook and on a terminal.
+    """What :func:`ksd_report` found, displayed in notebooks and on terminals.
 
     Parameters
     ----------

@@ -23,9 +23,9 @@ from pymc_ksd.report import run_checks
 ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
 MARKUP = "<script>alert(1)</script>"
 LEVELS = (
-    "The test of the draws, at level 0.05, joins kernels that compare whole distributions with a "
-    "test of means and standard deviations. By themselves these are tested at level 0.025, which "
-    "is their part of it."
+    "The test of the draws, at level 0.05, combines kernels that compare whole distributions with "
+    "a test of means and standard deviations. By themselves, means and standard deviations are "
+    "tested at level 0.025."
 )
 
 
@@ -375,8 +375,8 @@ def test_many_draws_are_thinned_and_the_page_says_so():
     model, draws = regression()
     report = ksd_report(model, draws, max_draws=500, predictive=False)
     assert report.test.attrs["n"] == 500
-    assert "Of 1,000 draws one in 2 was used" in report.notes[0]
-    assert "one in 2 was used" in report.to_html()
+    assert "One in 2 of the 1,000 draws was used" in report.notes[0]
+    assert "One in 2 of the 1,000 draws was used" in report.to_html()
 
 
 def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
@@ -421,7 +421,7 @@ def test_too_few_draws_for_the_level_are_no_pass():
     report = ksd_report(model, few, alpha=0.001, progressbar=False)
     assert report.check is None
     assert report.verdict.status == "cannot tell"
-    assert "800 draws cannot reject at level 0.001; it takes 999 or more." in report.missing[0]
+    assert "800 draws cannot reject at level 0.001; 999 or more are needed." in report.missing[0]
 
 
 def test_what_other_libraries_warn_of_is_no_finding(monkeypatch):

@@ -61,7 +61,7 @@ def ksd_ppc(
     client: Any = None,
     **former: Any,
 ) -> xr.Dataset:
-    r"""Check whether a fitted model explains its own data, and where it does not.
+    r"""Check whether a fitted model fits its own data, and where it does not.
 
     A posterior predictive check: for draws :math:`\theta_s` of the posterior, the kernelized Stein
     discrepancy between the observations and their distribution given :math:`\theta_s` is held
@@ -266,8 +266,8 @@ def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
         raise ValueError(f"`data` must have at least 2 draws, got {len(given)}.")
     if warn and 1 / (1 + len(given)) > alpha:
         warn_user(
-            f"With {len(given)} draws no p-value is below 1/{len(given) + 1}, so that no model can "
-            f"be rejected at level {alpha:g}: take {fewest_replicates(alpha):,} or more.",
+            f"With {len(given)} draws no p-value is below 1/{len(given) + 1}, so no model can be "
+            f"rejected at level {alpha:g}: use {fewest_replicates(alpha):,} draws or more.",
             DrawsWarning,
         )
 
