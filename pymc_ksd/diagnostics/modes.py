@@ -87,7 +87,7 @@ def ksd_modes(
         else points around zero in unconstrained coordinates; with `data` also chain means, some
         draws, and points scattered widely around them.
     max_modes : int, default 20
-        How many modes are told apart at the most.
+        Largest number of modes.
     alpha : float, default 0.05
         Level of the test.
     random_seed : int or numpy.random.Generator, optional

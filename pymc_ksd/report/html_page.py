@@ -53,8 +53,9 @@ border-radius:.25rem}
 .pymc-ksd-report .scroll{overflow-x:auto}
 .pymc-ksd-report table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0;
 font-variant-numeric:tabular-nums}
-.pymc-ksd-report th,.pymc-ksd-report td{padding:.25rem .5rem;border-bottom:1px solid var(--line);
+.pymc-ksd-report th,.pymc-ksd-report td{padding:.25rem .4rem;border-bottom:1px solid var(--line);
 text-align:right;white-space:nowrap}
+.pymc-ksd-report thead th{white-space:normal;vertical-align:bottom}
 .pymc-ksd-report th:first-child{text-align:left;position:sticky;left:0;background:var(--ground)}
 .pymc-ksd-report td.text{text-align:left;white-space:normal;overflow-wrap:anywhere}
 .pymc-ksd-report tr.low td,.pymc-ksd-report tr.low th:first-child{background:var(--low)}
@@ -207,7 +208,9 @@ def _rows(frame: pd.DataFrame, low: Sequence[bool]) -> list[str]:
 
 
 def _wrapped(frame: pd.DataFrame, rows: Iterable[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(str(column))}</th>' for column in frame.columns)
+    # Long names may break after an underscore.
+    names = [escape(str(column)).replace("_", "_<wbr>") for column in frame.columns]
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
         f"{_SCROLL}<table><thead><tr><th></th>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
