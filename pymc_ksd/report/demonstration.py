@@ -88,7 +88,7 @@ def main(directory: str | Path = ".", *, console: Console | None = None) -> Demo
         status.update("Sampling a posterior with NUTS and with ADVI …")
         model, nuts, advi = sample()
         status.update("Testing the draws, and the model against its data …")
-        options = {"modes": False, "random_seed": 1, "progressbar": False}
+        options: dict[str, Any] = {"modes": False, "random_seed": 1, "progressbar": False}
         of_nuts = ksd_report(model, nuts, title="Breaks of yarn: Poisson regression", **options)
         of_advi = ksd_report(model, advi, predictive=False, **options)
         path = of_nuts.save(Path(directory) / REPORT)
