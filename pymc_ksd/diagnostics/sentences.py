@@ -83,10 +83,56 @@ _AFTER_REJECTION = {
     "otherwise improve the sampling (longer chains, another parametrization, NUTS).",
     "uncorrected": "Improve the sampling: longer chains, another parametrization, or NUTS in place "
     "of an approximation.",
+    "modes": "Start chains near every mode (initvals of pm.sample), and use a sampler that moves "
+    "between modes, such as pm.sample_smc.",
     "predictive": "Check the fit on its own data with ksd_ppc, and look for a change since the "
     "fit.",
     "data": "Compare draws from the model with the data, and decide whether the difference "
     "matters: in a large sample small errors are detected.",
+}
+#: What a comparison that shows a misfit means.
+MISFITS = {
+    "residuals": "The residuals of all observations together have the wrong distribution",
+    "parameters": "The misfit depends on the fitted values",
+    "past": "The misfit depends on earlier values",
+    "inputs": "The misfit depends on the inputs",
+    "groups": "The misfit differs between groups",
+    "inputs within groups": "The misfit depends on the inputs, differently in each group",
+    "covariates": "The misfit depends on the covariates that were given",
+    "covariates within groups": "The misfit depends on the covariates, differently in each group",
+}
+#: How to extend the model, by the comparison that shows the misfit most and the kind of outcome.
+EXTENSIONS: dict[str, dict[str, str]] = {
+    "residuals": {
+        "continuous": "Try a likelihood with heavier tails or skewness, or a mixture.",
+        "count": "Try a likelihood with another spread, such as a negative binomial or a "
+        "zero-inflated one.",
+        "other": "Add predictors or group effects: the frequencies of outcomes do not fit.",
+    },
+    "parameters": {
+        "continuous": "Let the spread depend on the fitted values, or model the outcome on another "
+        "scale.",
+        "count": "Try a negative binomial likelihood or another link function.",
+        "other": "Try another link function, or nonlinear effects of the predictors.",
+    },
+    "past": {
+        "continuous": "Add lags, or let the spread depend on earlier values.",
+        "other": "Add lags.",
+    },
+    "inputs": {
+        "continuous": "Add a nonlinear term, an interaction or a group effect, or let the "
+        "spread depend on them.",
+        "other": "Add a nonlinear term, an interaction or a group effect.",
+    },
+    "groups": {
+        "continuous": "Add a group effect, or let the spread differ between groups.",
+        "other": "Add a group effect.",
+    },
+    "inputs within groups": {"other": "Let the effects of the inputs vary between groups."},
+    "covariates": {"other": "Let the model depend on these covariates."},
+    "covariates within groups": {
+        "other": "Let the model depend on these covariates, with effects that vary between groups."
+    },
 }
 #: What a test that passes does not see, by what was tested.
 _AFTER_PASS = {

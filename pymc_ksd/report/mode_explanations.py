@@ -9,15 +9,12 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.mode_words import about_mode, named, worst_mode
 from pymc_ksd.diagnostics.results import shown_p_value
+from pymc_ksd.diagnostics.sentences import after_rejection
 from pymc_ksd.report.advice import next_step
 from pymc_ksd.report.findings import Explanation, Finding
 
 #: Modes that are described one by one.
 _DESCRIBED = 6
-_AFTER_REJECTION = (
-    "Start chains near every mode (initvals of pm.sample), and use a sampler that moves between "
-    "modes, such as pm.sample_smc."
-)
 _LABELS = (
     "Modes that only permute the components of a mixture (label switching) say the same about the "
     "data; an ordered prior leaves one of them."
@@ -30,7 +27,7 @@ def explain_modes(result: xr.Dataset) -> Explanation:
     status, conclusion = str(result.attrs["status"]), str(result.attrs["conclusion"])
     details = (*_other_modes(result), *_limits(result))
     if status == "rejected":
-        finding = Finding("rejected", conclusion, (*details, _LABELS), _AFTER_REJECTION)
+        finding = Finding("rejected", conclusion, (*details, _LABELS), after_rejection("modes"))
     elif status == "cannot tell":
         shares = (_SHARES,) if result.sizes["mode"] else ()
         finding = Finding("cannot tell", conclusion, (*details, *shares), next_step(result))

@@ -11,8 +11,11 @@ from rich.console import Console
 
 from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_moments, ksd_ppc, ksd_test
 from pymc_ksd.diagnostics.results import Uncorrected, parameter_sizes
+from pymc_ksd.diagnostics.sentences import EXTENSIONS
+from pymc_ksd.models.lattice import kind_of_outcome
 from pymc_ksd.report.convergence import arviz_findings, worst_numbers
 from pymc_ksd.report.explanations import low_share
+from pymc_ksd.report.misfits import how_to_extend
 
 STANDARD = Score.from_callable(lambda x: -x, dim=2)
 
@@ -105,6 +108,34 @@ def test_checks_of_several_variables_start_with_the_misfit(checked):
     assert re.match(r"The observations that contribute most: curved\[\d+\], curved", observations)
     assert "heavier tails or skewness" in words.findings[0].next_step
     assert "lenient" in words.findings[1].details[0]
+
+
+@pytest.mark.parametrize("strongest", list(EXTENSIONS))
+@pytest.mark.parametrize("outcome", ["continuous", "count", "binary", "category"])
+def test_extensions_suit_the_likelihood(checked, outcome, strongest):
+    one = checked.sel(variable="curved").assign_attrs(outcome=f"curved: {outcome}\nnoise: x")
+    step = how_to_extend(one, strongest)
+    for word in ("transform", "log", "scale", "skewness"):
+        assert word not in step or (outcome, word) in {
+            ("continuous", "scale"),
+            ("continuous", "skewness"),
+        }
+    if strongest in ("residuals", "parameters"):
+        assert ("negative binomial" in step) == (outcome == "count")
+
+
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [
+        (pm.Normal.dist(), "continuous"),
+        (pm.Poisson.dist(2.0), "count"),
+        (pm.Bernoulli.dist(0.5), "binary"),
+        (pm.Categorical.dist([0.5, 0.5]), "category"),
+        (pm.Multinomial.dist(3, [0.5, 0.5]), "category"),
+    ],
+)
+def test_kinds_of_outcomes(variable, kind):
+    assert kind_of_outcome(variable) == kind
 
 
 def test_many_inputs_are_compared_one_by_one_and_named():
