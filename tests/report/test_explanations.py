@@ -169,7 +169,8 @@ def test_weak_evidence_is_called_so(p_value, once, rng):
     weak = explain(result.assign(p_value=p_value))
     assert weak.status == "rejected"
     assert "weak evidence that the data do not come from the model" in headline(weak)
-    assert once in weak.findings[0].next_step
+    assert once in weak.findings[0].details[0]
+    assert weak.findings[0].next_step.startswith("Repeat the test with new data")
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
@@ -187,7 +188,8 @@ def test_weak_evidence_against_a_fitted_model_is_called_so(checked):
     assert headline(words) == (
         "Rejected at level 0.05 (p = 0.045): weak evidence that the model does not fit curved."
     )
-    assert "up to 1 of 22 checks" in words.findings[0].next_step
+    assert "up to 1 of 22 checks" in words.findings[0].details[0]
+    assert words.findings[0].next_step.startswith("Repeat the check with other data")
     assert "weak" not in str(explain(checked))  # as small as 60 draws allow
 
 
