@@ -160,11 +160,11 @@ def _quiet() -> Iterator[None]:
 def _table(found: Demonstration) -> Table:
     """Return the three questions and their answers as a table."""
     table = Table("", "answer", "p-value", "what was found", box=SIMPLE_HEAD, pad_edge=False)
-    _question(table, "1. Do data come from a model?", "66 measurements of the speed of light, 1882")
+    _question(table, "1. Data", "Do 66 measurements of the speed of light come from the model?")
     for name, result in (("normal", found.normal), ("Student-t", found.student)):
         _answer(table, name, explain(result).findings[0], float(result["p_value"]))
     table.add_section()
-    _question(table, "2. Do draws come from the posterior?", "Poisson regression: breaks of yarn")
+    _question(table, "2. Draws", "Do they come from the posterior of a Poisson regression?")
     assert found.nuts.test is not None  # all were tested
     assert found.advi.test is not None
     assert found.nuts.check is not None
@@ -172,14 +172,14 @@ def _table(found: Demonstration) -> Table:
     _answer(table, "NUTS", tested, float(found.nuts.test["p_value"]))
     _answer(table, "ADVI", found.advi.verdict, float(found.advi.test["p_value"]))
     table.add_section()
-    _question(table, "3. Does the fitted model fit its data?", "the same regression, by NUTS")
+    _question(table, "3. Fitted model", "Does the regression fit its data, 54 breaks of yarn?")
     checked = explain(found.nuts.check).findings[0]
     _answer(table, "Poisson", checked, float(found.nuts.check["p_value"]))
     return table
 
 
-def _question(table: Table, question: str, data: str) -> None:
-    table.add_row(Text(question, style="bold"), "", "", Text(data, style="italic"))
+def _question(table: Table, about: str, question: str) -> None:
+    table.add_row(Text(about, style="bold"), "", "", Text(question, style="bold"))
 
 
 def _answer(table: Table, name: str, finding: Finding, p_value: float) -> None:
