@@ -365,7 +365,11 @@ BY_WRONG_DRAWS = "The check of the model, which relies on these draws, found a m
 #: The next steps of verdicts.
 USE = "Use the draws. Small errors, and modes that no chain has visited, remain possible."
 FOLLOW_WARNINGS = "Follow the advice on the warnings below, and run the report again."
-SEE_WHY = "See the notes for the reason, and fix that first."
+SEE_WHY = "Fix what the notes name as the reason, and run the report again."
+CHECK_OTHERWISE = (
+    "See the notes for the reason, and check the model in another way, such as by "
+    "pm.sample_posterior_predictive."
+)
 
 
 # What to do next

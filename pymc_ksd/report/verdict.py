@@ -109,7 +109,7 @@ def verdict(
         how_far = sentences.PARTLY_CHECKED if check is not None else sentences.UNCHECKED
         headline = sentences.verdict_untold(how_far, tested=True)
         certified = (conclusion(decides),) if within_margin(decides) else ()
-        return Finding("cannot tell", headline, certified, sentences.SEE_WHY)
+        return Finding("cannot tell", headline, certified, sentences.CHECK_OTHERWISE)
     if moments is None:
         return Finding("cannot tell", sentences.UNTESTED_MOMENTS, (), sentences.SEE_WHY)
     # What is not known of the draws, as with a single chain, is a warning, too.
