@@ -267,7 +267,7 @@ def test_dots_are_pairs_of_discrepancies(curved):
     (dots,) = axes.collections
     expected = np.column_stack([check["observed"], check["replicated"]])
     np.testing.assert_allclose(dots.get_offsets(), expected)
-    assert "weak evidence that the model does not explain y (p = 0.048)" in axes.get_title()
+    assert "(p = 0.048): weak evidence that the model does not fit y" in axes.get_title()
 
 
 def test_true_model_is_not_rejected():
