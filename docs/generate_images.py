@@ -19,17 +19,24 @@ mpl.use("Agg")
 import numpy as np  # noqa: E402
 import pymc as pm  # noqa: E402
 import xarray as xr  # noqa: E402
+from PIL import Image  # noqa: E402
 from test_eight_schools import advi, eight_schools, nuts  # noqa: E402
 
 import pymc_ksd  # noqa: E402
+from pymc_ksd.report.demonstration import Demonstration  # noqa: E402
 from pymc_ksd.report.demonstration import main as demonstrate  # noqa: E402
+
+#: White between pictures, in dots.
+_GAP = 24
 
 
 def main() -> None:
     """Draw everything."""
     images = DOCS / "images"
     with TemporaryDirectory() as folder:
-        normal, _ = demonstrate(folder)
+        found = demonstrate(folder)
+    draw_first_look(images, found)
+    normal = found.normal
     save(pymc_ksd.plot_ksd_test(normal, backend="matplotlib"), images / "ksd_test.png")
     save(pymc_ksd.plot_ksd_members(normal, backend="matplotlib"), images / "ksd_members.png")
 
@@ -59,6 +66,28 @@ def main() -> None:
 
     draw_samplers(images)
     draw_fitted_model(images)
+
+
+def draw_first_look(images: Path, found: Demonstration) -> None:
+    """Draw what the demonstration found: a parameter's bias, and where the model fails."""
+    pictures = (
+        pymc_ksd.plot_ksd_moments(found.advi.moments, backend="matplotlib"),
+        pymc_ksd.plot_ksd_ppc(found.nuts.check, backend="matplotlib"),
+    )
+    drawn = []
+    with TemporaryDirectory() as folder:
+        for number, picture in enumerate(pictures):
+            path = Path(folder) / f"{number}.png"
+            save(picture, path)
+            with Image.open(path) as image:
+                drawn.append(image.convert("RGB"))
+    width = max(image.width for image in drawn)
+    whole = Image.new("RGB", (width, sum(image.height + _GAP for image in drawn) - _GAP), "white")
+    top = 0
+    for image in drawn:
+        whole.paste(image, ((width - image.width) // 2, top))
+        top += image.height + _GAP
+    whole.quantize(96).save(images / "first_look.png", optimize=True)
 
 
 def hundred_parameters() -> tuple[pm.Model, xr.Dataset]:

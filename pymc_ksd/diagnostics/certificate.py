@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
-from pymc_ksd.diagnostics.reasons import Reason
+from pymc_ksd.diagnostics.reasons import Reason, because
 
 #: The least part of a quantity's variance that features must explain for a certificate.
 _LEAST_EXPLAINED = 1 / 3
@@ -52,29 +52,23 @@ def certificate(
         most, most_error = bias / seen, error / seen
     unknown = ~(np.isfinite(most) & np.isfinite(most_error))
     if not bias.size or not np.isfinite(corrected.sd).all():
-        return "cannot tell", Reason(
-            "not_finite", "Some of what is shown is constant or not finite."
-        )
+        return "cannot tell", because("not_finite", "some_not_finite")
     inside, outside = ndtri(1 - alpha), ndtri(1 - alpha / (2 * bias.size))
     if (np.abs(bias) - outside * error > margin).any():
         return "rejected", ""
     if doubt:
         return "cannot tell", doubt
     if unknown.any():
-        return "cannot tell", Reason(
-            "not_corrected",
-            f"{np.count_nonzero(unknown.any(axis=0))} of {bias.shape[1]} quantities cannot be "
-            "corrected well enough to tell how far off they are.",
-        )
+        number = np.count_nonzero(unknown.any(axis=0))
+        return "cannot tell", because("not_corrected", number=number, total=bias.shape[1])
     if (np.abs(most) + inside * most_error <= margin).all():
         return "certified", ""
-    needed = _how_many(most, most_error, inside, outside, margin, n)
-    return "cannot tell", Reason("margin_undecided", needed)
+    return "cannot tell", _how_many(most, most_error, inside, outside, margin, n)
 
 
 def _how_many(
     bias: np.ndarray, error: np.ndarray, inside: float, outside: float, margin: float, n: int
-) -> str:
+) -> Reason:
     """Say how many draws would decide, should what is seen stay as it is.
 
     A certificate takes all to be proven inside, a rejection one to be proven outside: `inside` and
@@ -86,7 +80,7 @@ def _how_many(
         times = (np.where(is_inside, inside, outside) * error / room) ** 2
     needed = n * float(times.max() if is_inside.all() else times[~is_inside].min())
     if not np.isfinite(needed) or needed > _MOST_DRAWS:
-        return f"The largest error is about as large as the margin of {margin:g}."
-    more = f"about {needed:,.0f} draws" if needed > n else "more draws"
-    toward = "certify them" if is_inside.all() else "decide"
-    return f"The draws are too few for a margin of {margin:g}: {more} would {toward}."
+        return because("margin_undecided", "margin_reached", margin=margin)
+    draws = f"about {needed:,.0f} draws" if needed > n else "more draws"
+    purpose = "certify them" if is_inside.all() else "decide"
+    return because("margin_undecided", margin=margin, draws=draws, purpose=purpose)

@@ -30,7 +30,7 @@ def ksd(
     compile_kwargs: Mapping[str, Any] | None = None,
     client: Any = None,
 ) -> xr.Dataset:
-    r"""Measure how far draws are from the posterior: overall, by chain and by variable.
+    r"""Compute the discrepancy between draws and the posterior: overall, by chain and by variable.
 
     Parameters
     ----------

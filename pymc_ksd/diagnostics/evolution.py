@@ -29,7 +29,7 @@ def ksd_evolution(
     compile_kwargs: Mapping[str, Any] | None = None,
     client: Any = None,
 ) -> xr.Dataset:
-    """Follow the discrepancy as draws accumulate, per chain and pooled, in one pass.
+    """Compute the discrepancy as draws accumulate, per chain and pooled.
 
     A sampler that converges to the posterior keeps to a straight line of slope -1/2 on log-log
     axes, and its ``ess_ksd`` grows in proportion to the draws; a biased one levels off.

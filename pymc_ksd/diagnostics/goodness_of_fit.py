@@ -80,7 +80,7 @@ def ksd_test(
         are tested against its posterior predictive distribution: a mixture over draws. Inputs of
         new observations are set before, with ``pm.set_data``. At most 500 draws are used, evenly
         spaced: every other one is mixed, and data are replicated with the rest. New data share one
-        value of the parameters, so by default they are held against data replicated with one draw
+        value of the parameters, so by default they are compared with data replicated with one draw
         each (``null="parametric"``). The bootstraps are faster, but take the observations as
         independent draws from the mixture: they reject true models unless these were fitted to many
         more data than are tested.
@@ -125,7 +125,7 @@ def ksd_test(
         points, more for levels below 0.02, and for the parametric null with `posterior` 199, or as
         many as `alpha` needs.
     alpha : float, default 0.05
-        Level of the test, for `critical_value`.
+        Level of the test.
     points_per_block : int, optional
         Points in a block of the ``"block"`` statistic, by default the square root of their number.
     block_size : int, optional
@@ -153,8 +153,8 @@ def ksd_test(
         - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
         - ``ksd``: the square root of the V-statistic (NaN for ``"linear"`` and ``"block"``),
         - ``ess_ksd``: mean of :math:`u(x_i, x_i)` over the V-statistic, the number of independent
-          draws from the model that would be as far from it (NaN likewise); by chance it may exceed
-          the number of points, which means no more than as good as exact ones,
+          draws from the model with the same expected discrepancy (NaN likewise); by chance it may
+          exceed the number of points,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
         - ``member_statistic``, ``member_p_value``, ``member_excess`` and ``member_bandwidth`` of
           each kernel, where several were tested, over the dim ``member``,
@@ -164,13 +164,13 @@ def ksd_test(
           tested, these are the contributions to the first, and so are ``ksd`` and ``ess_ksd``.
 
         The attribute ``status`` is "passed", "rejected" or "cannot tell", the last with a
-        ``reason``: nothing was rejected, but chains disagree (R-hat above 1.1), are fewer than 20
-        autocorrelation times long, a hundredth of the draws outweighs all others, or draws and
-        model do not belong together, so that wrong draws might not have been rejected either. Of
-        chains that stand still no p-value is an answer. Where chains are that short, or draws
-        correlated and few for more than 100 parameters, only p-values of at most a tenth of `alpha`
-        reject. For draws, ``diagonal_share`` is what the hundredth with the largest scores, or the
-        one draw where they are fewer than 200, has of the discrepancy. Other settings and library
+        ``reason``: nothing was rejected, but wrong draws might not have been rejected either,
+        because chains disagree (R-hat above 1.1), are shorter than 20 autocorrelation times, 1 % of
+        the draws outweigh all others, or draws and model do not belong together. The status is
+        always "cannot tell" if the chains do not move. With chains that short, or correlated draws
+        that are few for more than 100 parameters, only p-values of at most a tenth of `alpha`
+        reject. For draws, ``diagonal_share`` is the share of the discrepancy that the 1 % of draws
+        with the largest scores hold (one draw, if there are fewer than 200). Settings and library
         versions are attributes, too. The dataset can be saved with ``to_netcdf`` and attached to
         inference data.
 
@@ -192,13 +192,13 @@ def ksd_test(
     "block"    mean of "u" over consecutive blocks                               O(n^1.5)
     ========== ================================================================= =============
 
-    A kernel sees errors of about the size of its bandwidth. By default the statistics "u" and "v"
-    are those of a *panel*: of data the RBF kernel with the median distance, twice, half and a
+    A kernel detects errors of about its bandwidth. By default the statistics "u" and "v" are those
+    of a *panel*: of data the RBF kernel with the median distance, twice, half and a
     quarter of it, and the IMQ kernel with four times the median; of draws the IMQ kernel with the
     square root of the dimension, the RBF kernel with half and a quarter of it, two of these with a
     tilt, and the largest z-score of a mean or standard deviation (:func:`ksd_moments`) where its
     standard errors can be trusted. All members see the same points and replicates, each statistic
-    is put into standard deviations of its own replicates, and the largest decides.
+    is standardized by its own replicates, and the largest decides.
 
     A few draws with huge scores, as where a scale is close to zero, can outweigh all others in the
     statistic and in every replicate, and hide any error in them. A tilted kernel

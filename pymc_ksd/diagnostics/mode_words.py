@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.results import shown_p_value
+import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd.models.target import Target, Variable
 from pymc_ksd.stats.local_modes import Modes
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 #: Coordinates that say where a mode is, and the part of the largest distance they must have.
 _NAMED, _FAR = 2, 0.5
 
@@ -61,41 +60,20 @@ def _element(
 
 def named(result: xr.Dataset, mode: int) -> str:
     """Name a mode by its number and place."""
-    number = _ORDINALS[mode] if mode < len(_ORDINALS) else f"{mode + 1}th"
-    return f"{number} mode near {result['place'].values[mode]}"
-
-
-def percent(share: float) -> str:
-    """Say what part of the whole a mode holds."""
-    if np.isnan(share):
-        return "an unknown part"
-    if share < 0.01:
-        return "less than 1 %"
-    return f"about {100 * share:.0f} %" if share < 0.99 else "nearly all"
-
-
-def draws_there(share: float) -> str:
-    """Say what part of the draws is at a mode."""
-    if share == 0:
-        return "no draw is there"
-    if share == 1:
-        return "all draws are there"
-    shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-    return f"{shown} of the draws are there"
+    return sentences.mode_name(mode, str(result["place"].values[mode]))
 
 
 def about_mode(result: xr.Dataset, mode: int) -> str:
     """Say what a mode holds of the posterior and, where there are draws, of these."""
     whole = "posterior" if result.attrs.get("target") == "posterior" else "density"
-    held = percent(float(result["share_of_posterior"].values[mode]))
-    text = f"{named(result, mode)} holds {held} of the {whole}"
-    if "share_of_draws" in result:
-        text += f"; {draws_there(float(result['share_of_draws'].values[mode]))}"
-    return f"{'The' if mode == 0 else 'A'} {text}."
+    held, place = float(result["share_of_posterior"].values[mode]), result["place"].values[mode]
+    has_draws = "share_of_draws" in result
+    drawn = float(result["share_of_draws"].values[mode]) if has_draws else None
+    return sentences.about_mode(mode, str(place), held, drawn, whole)
 
 
 def worst_mode(result: xr.Dataset) -> int:
-    """Return the mode that speaks: one that was missed, else the least likely."""
+    """Return the mode that matters most: one that was missed, else the least likely."""
     p_values, shares = result["mode_p_value"].values, result["share_of_draws"].values
     rejected = p_values <= float(result.attrs["alpha"])
     missed = np.flatnonzero(rejected & (shares == 0))
@@ -108,20 +86,10 @@ def worst_mode(result: xr.Dataset) -> int:
 
 def conclusion_of_modes(result: xr.Dataset) -> str:
     """Say in one sentence what was found about modes and draws."""
-    number, status = result.sizes["mode"], result.attrs["status"]
-    if status == "cannot tell":
-        what = "Cannot tell whether draws visit all modes in the right proportions."
-        return f"{what} {result.attrs['reason']}".rstrip()
-    if status == "unknown":
-        if number > 1:
-            return f"{number} modes were found. {about_mode(result, 1)}"
-        return "One mode was found." if number else "No mode was found."
-    if number == 1:
-        return "One mode was found, and no other that the draws could have missed."
-    level = f"at level {float(result.attrs['alpha']):g} ({shown_p_value(result)})"
-    if status == "passed":
-        return (
-            f"Not rejected {level}: no sign that the draws visit the {number} modes that were "
-            "found in wrong proportions."
-        )
-    return f"Rejected {level}. {about_mode(result, worst_mode(result))}"
+    number, status = result.sizes["mode"], str(result.attrs["status"])
+    mode = ""
+    if number > 1 and status in ("unknown", "rejected"):
+        mode = about_mode(result, 1 if status == "unknown" else worst_mode(result))
+    p_value = float(result["p_value"]) if "p_value" in result else np.nan
+    alpha, reason = float(result.attrs.get("alpha", np.nan)), str(result.attrs.get("reason", ""))
+    return sentences.conclusion_of_modes(status, number, alpha, p_value, reason, mode)

@@ -68,7 +68,7 @@ def ksd_modes(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    r"""Find modes, say how much of the posterior each holds, and test whether draws visit them so.
+    r"""Find modes, estimate the share of each, and test whether draws visit them in proportion.
 
     A score cannot see how much mass each of several separated modes has, so that draws that have
     missed one altogether pass every test made of scores. Here modes are looked for by optimisers
@@ -89,7 +89,7 @@ def ksd_modes(
         else points around zero in unconstrained coordinates; with `data` also chain means, some
         draws, and points scattered widely around them.
     max_modes : int, default 20
-        How many modes are told apart at the most.
+        Largest number of modes.
     alpha : float, default 0.05
         Level of the test.
     random_seed : int or numpy.random.Generator, optional

@@ -52,7 +52,7 @@ def ksd_moments(
     compile_kwargs: Mapping[str, Any] | None = None,
     client: Any = None,
 ) -> xr.Dataset:
-    r"""Say which means and standard deviations of draws are off, by how much, and correct them.
+    r"""Estimate and correct the errors of the means and standard deviations of draws.
 
     The score of the posterior gives functions whose posterior mean is known to be zero. If the
     draws come from the posterior, the averages of these functions are zero up to chance. If not,

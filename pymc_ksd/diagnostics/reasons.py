@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from pymc_ksd.diagnostics.sentences import REASONS
 
 Code = Literal[
     "mismatch",
@@ -44,6 +46,11 @@ class Reason(str):
         found = super().__new__(cls, text)
         found.code = code
         return found
+
+
+def because(code: Code, sentence: str = "", **numbers: Any) -> Reason:
+    """Return why a test cannot tell: the sentence of a code, or another one, with its numbers."""
+    return Reason(code, REASONS[sentence or code].format(**numbers))
 
 
 def code_of(reason: str) -> str:

@@ -15,6 +15,7 @@ import pymc
 import pytensor
 import xarray as xr
 
+import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd._version import __version__
 from pymc_ksd.diagnostics.reasons import code_of
 from pymc_ksd.models.observed.layout import Places
@@ -23,10 +24,11 @@ from pymc_ksd.models.target import Variable
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
 #: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
-#: The largest p-value that is more than weak evidence, and the smallest that is told exactly.
-_WEAK, _TINY = 0.01, 1e-10
+#: The largest p-value that is more than weak evidence.
+_WEAK = 0.01
 #: How diagnostics of biases begin: sizes, standard errors, p-values, z-scores.
 _PREFIXES = ("bias", "mcse_bias", "p", "z")
+_VALUES = ("mean", "sd", "stein_mean", "stein_sd")
 #: Names that results have, dims last, so that a variable's contribution cannot have them.
 RESERVED = (
     *("statistic", "p_value", "critical_value", "null_distribution"),
@@ -62,7 +64,7 @@ class Uncorrected(IntEnum):
 _WHY_UNCORRECTED = {
     Uncorrected.NOT_FINITE: "not finite in every draw",
     Uncorrected.CONSTANT: "the same in every draw",
-    Uncorrected.FEW_DECIDE: "a few draws decide the correction",
+    Uncorrected.FEW_DECIDE: "a few draws dominate the correction",
     Uncorrected.TOO_FAR: "too far off to be corrected",
     Uncorrected.DISAGREE: "parts of the draws disagree about the correction",
     Uncorrected.SD_TOO_FAR: "sd too far off to be corrected",
@@ -247,56 +249,29 @@ def by_variable(check: xr.Dataset) -> dict[str, xr.Dataset]:
 
 def conclusion(result: xr.Dataset) -> str:
     """Say in one sentence what a test found."""
+    status, reason = status_of(result), str(result.attrs.get("reason", ""))
+    p_value, alpha = float(result["p_value"]), float(result.attrs["alpha"])
+    weak = status == "rejected" and is_weak(result)
     if are_moments(result):
-        return _conclusion_of_moments(result)
-    p_value, alpha = shown_p_value(result), float(result.attrs["alpha"])
-    status, target = status_of(result), result.attrs.get("target")
-    weak = "weak evidence that " if status == "rejected" and is_weak(result) else ""
-    reason = result.attrs.get("reason", "")
+        worst = worst_moment(result) if status == "rejected" else ""
+        within = within_margin(result)
+        return sentences.conclusion_of_moments(
+            status, alpha, p_value, reason, within, worst, weak=weak
+        )
+    target = str(result.attrs.get("target"))
     if target == "fitted":
-        name = result["variable"].item()
-        if status == "cannot tell":
-            return f"Cannot tell whether the model explains {name}. {reason}".rstrip()
-        found = "may explain" if status == "passed" else "does not explain"
-        model = f"There is {weak}the model" if weak else "The model"
-        return f"{model} {found} {name} ({p_value})."
-    sample, source = {
-        "posterior": ("draws", "posterior"),
-        "predictive": ("new data", "posterior predictive distribution"),
-    }.get(str(target), (result.attrs.get("sample", "data"), "model"))
-    if status == "cannot tell":
-        return f"Cannot tell whether the {sample} come from the {source}. {reason}".rstrip()
-    what = f"the {sample} do not come from the {source}"
-    if status == "rejected":
-        return f"Rejected at level {alpha:g} ({p_value}): {weak}{what}."
-    return f"Not rejected at level {alpha:g} ({p_value}): no sign that {what}."
-
-
-def _conclusion_of_moments(moments: xr.Dataset) -> str:
-    alpha, status = float(moments.attrs["alpha"]), status_of(moments)
-    within = within_margin(moments)
-    if status == "certified":
-        return f"Certified: {within} ({100 * (1 - alpha):g} % sure)."
-    if status == "cannot tell":
-        what = within or "means and standard deviations are right"
-        return f"Cannot tell whether {what}. {moments.attrs.get('reason', '')}".rstrip()
-    level = f"at level {alpha:g} ({shown_p_value(moments)})"
-    if status == "passed":
-        return f"Not rejected {level}: no mean or standard deviation is off by more than chance."
-    if within:
-        level = f"at level {alpha:g}: outside the margin of {float(moments.attrs['margin']):g}"
-    weak = ", which is weak evidence" if is_weak(moments) else ""
-    return f"Rejected {level}{weak}. {worst_moment(moments)}".rstrip()
+        name = str(result["variable"].item())
+        return sentences.conclusion_of_check(status, name, alpha, p_value, reason, weak=weak)
+    sample = str(result.attrs.get("sample", "data"))
+    return sentences.conclusion_of_test(status, target, sample, alpha, p_value, reason, weak=weak)
 
 
 def within_margin(moments: xr.Dataset) -> str:
     """Say what a certificate would say, or nothing where no margin was given."""
     if "margin" not in moments.attrs:
         return ""
-    margin = float(moments.attrs["margin"])
-    source = "posterior" if moments.attrs.get("target") == "posterior" else "model"
-    sd = f"every sd within {100 * margin:g} % of the {source}'s"
-    return f"every mean is within {margin:g} sd and {sd}"
+    target = str(moments.attrs.get("target"))
+    return sentences.within_margin(float(moments.attrs["margin"]), target)
 
 
 def shown_p_value(result: xr.Dataset) -> str:
@@ -304,36 +279,42 @@ def shown_p_value(result: xr.Dataset) -> str:
     return in_words(float(result["p_value"]))
 
 
-def in_words(p_value: float) -> str:
-    """Return a p-value in words; those of normal distributions may have hundreds of zeros."""
-    return f"p {'' if p_value < _TINY else '= '}{in_short(p_value)}"
+#: A p-value in words.
+in_words = sentences.p_value_in_words
 
 
 def in_short(p_value: float) -> str:
     """Return a p-value as tables show it, nothing where there is none."""
-    if np.isnan(p_value):
-        return ""
-    return f"< {_TINY:g}" if p_value < _TINY else f"{p_value:.2g}"
+    return "" if np.isnan(p_value) else sentences.p_value_in_short(p_value)
 
 
 def wrong_moments(moments: xr.Dataset) -> list[str]:
     """Say by how much the mean or sd of parameters is off, where it is proven; the worst first.
 
-    With a margin, those outside of it.
+    With a margin, those outside of it. What a mean or an sd should be is told beside what it is.
     """
     biases = Biases.of(moments)
-    outside = biases.proven_sizes > float(moments.attrs.get("margin", 0.0))
     return [
-        f"{biases.labels[row]}: {biases.amount(row)}" for row in np.flatnonzero(outside).tolist()
+        f"{biases.labels[row]}: {biases.amount(row, values=True)}"
+        for row in _outside(biases, moments)
     ]
+
+
+def _outside(biases: Biases, moments: xr.Dataset) -> list[int]:
+    """Return the rows of what is proven to be off, with a margin outside of it."""
+    outside = biases.proven_sizes > float(moments.attrs.get("margin", 0.0))
+    return [int(row) for row in np.flatnonzero(outside)]
 
 
 def worst_moment(moments: xr.Dataset) -> str:
     """Say by how much the worst parameter is off, and how many others are."""
-    wrong = wrong_moments(moments)
+    biases = Biases.of(moments)
+    wrong = _outside(biases, moments)
+    if not wrong:
+        return ""
     more = len(wrong) - 1
-    others = f"; {more:,} more {'is' if more == 1 else 'are'} off" if more > 0 else ""
-    return f"{wrong[0]}{others}." if wrong else ""
+    others = f"; {more:,} more {'is' if more == 1 else 'are'} off" if more else ""
+    return f"{biases.labels[wrong[0]]}: {biases.amount(wrong[0])}{others}."
 
 
 @dataclass(frozen=True)
@@ -353,6 +334,8 @@ class Biases:
         Which of them are more than chance.
     uncorrected : ndarray of int of shape (parameters,)
         Why there is no corrected value, see :class:`Uncorrected`.
+    values : ndarray of shape (parameters, 4)
+        Mean and standard deviation of the draws, then both corrected.
     """
 
     labels: list[str]
@@ -360,15 +343,16 @@ class Biases:
     errors: np.ndarray
     proven: np.ndarray
     uncorrected: np.ndarray
+    values: np.ndarray
 
     @classmethod
     def of(cls, moments: xr.Dataset) -> Biases:
         """Return those of what :func:`ksd_moments` returned."""
         wanted = [f"{prefix}_{of}" for prefix in _PREFIXES for of in ("mean", "sd")]
-        labels, table = parameter_table(moments, [*wanted, "uncorrected"])
-        sizes, errors, p_values, z, (why,) = np.split(table.T, [2, 4, 6, 8])
+        labels, table = parameter_table(moments, [*wanted, "uncorrected", *_VALUES])
+        sizes, errors, p_values, z, (why,), values = np.split(table.T, [2, 4, 6, 8, 9])
         proven = p_values.T <= float(moments.attrs["alpha"])
-        found = cls(labels, sizes.T, errors.T, proven, why.astype(int))
+        found = cls(labels, sizes.T, errors.T, proven, why.astype(int), values.T)
         strength = np.nan_to_num(np.abs(z)).max(axis=0)
         return found._rows(np.lexsort((-strength, -found.proven_sizes)))
 
@@ -377,7 +361,7 @@ class Biases:
         return self._rows(np.arange(len(self.labels))[:count])
 
     def _rows(self, rows: np.ndarray) -> Biases:
-        arrays = (self.sizes, self.errors, self.proven, self.uncorrected)
+        arrays = (self.sizes, self.errors, self.proven, self.uncorrected, self.values)
         return Biases([self.labels[row] for row in rows], *(array[rows] for array in arrays))
 
     @property
@@ -390,27 +374,30 @@ class Biases:
         sizes = np.where(np.isnan(self.sizes), unknown, np.abs(self.sizes))
         return np.asarray(np.where(self.proven, sizes, 0.0).max(axis=1))
 
-    def amount(self, row: int) -> str:
-        """Say by how much a mean, a standard deviation or both are off, or why that is unknown."""
+    def amount(self, row: int, *, values: bool = False) -> str:
+        """Say by how much a mean, a standard deviation or both are off, or why that is unknown.
+
+        With `values`, also what they are and what they should be.
+        """
         (mean, sd), proven, parts = self.sizes[row], self.proven[row], []
         why = why_uncorrected(self.uncorrected[row])
         if np.isnan(self.sizes[row])[proven].all():
             too_far = self.uncorrected[row] in (Uncorrected.TOO_FAR, Uncorrected.SD_TOO_FAR)
             return why if too_far else f"off, but {why}"
+        own, right = self.values[row, :2], self.values[row, 2:]
+        beside = [
+            sentences.instead_of(was, is_right) if values and np.isfinite(is_right) else ""
+            for was, is_right in zip(own, right, strict=True)
+        ]
         if proven[0]:
-            parts.append(f"mean {abs(mean):.2g} sd too {'high' if mean > 0 else 'low'}")
+            direction = "high" if mean > 0 else "low"
+            parts.append(f"mean {abs(mean):.2g} sd too {direction}{beside[0]}")
         if proven[1]:
-            percent = 100 * abs(sd)
-            size = f"{percent:.{0 if percent >= 10 else 1}f} % too {'wide' if sd > 0 else 'narrow'}"
+            percent, direction = 100 * abs(sd), "wide" if sd > 0 else "narrow"
+            size = f"{percent:.{0 if percent >= 10 else 1}f} % too {direction}{beside[1]}"
             # Where the mean is corrected and the sd is not, that is why.
             parts.append(why if np.isnan(sd) else f"sd {size}")
         return ", ".join(parts)
-
-
-def worth(ess_ksd: float, n: int) -> str:
-    """Say what draws are worth by their discrepancy: at most their number."""
-    exact = "as good as exact ones" if round(ess_ksd) >= n else f"worth {ess_ksd:,.0f} exact ones"
-    return f"By their discrepancy, {n:,} draws are {exact}"
 
 
 def growth(evolution: xr.Dataset) -> tuple[bool, str]:
@@ -419,10 +406,10 @@ def growth(evolution: xr.Dataset) -> tuple[bool, str]:
     n_chains = evolution.sizes["chain"]
     quarter = int(np.argmin(np.abs(steps - steps[-1] / 4)))
     n, n_quarter = (int(steps[index]) * n_chains for index in (-1, quarter))
-    total = worth(sizes[-1], n)
+    total = sentences.worth(sizes[-1], n)
     if steps[quarter] == steps[-1]:
         return False, total
     slope = np.log(sizes[-1] / sizes[quarter]) / np.log(steps[-1] / steps[quarter])
     if slope < _LEVEL_SLOPE and sizes[-1] < _LEVEL_SHARE * n:
-        return True, f"{total}, hardly more than the first {n_quarter:,} were"
+        return True, sentences.levelled_off(total, n_quarter)
     return False, total

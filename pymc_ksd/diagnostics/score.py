@@ -400,8 +400,8 @@ def predictive(
     given = given_values(model, density.given, posterior, most, argument="posterior")
     if density.given and len(given) < _FEW_DRAWS:
         warn_user(
-            f"`posterior` has {len(given)} draws: with fewer than {_FEW_DRAWS} they stand for the "
-            "posterior only roughly, and true models are rejected somewhat too often.",
+            f"`posterior` has {len(given)} draws: fewer than {_FEW_DRAWS} represent the posterior "
+            "only roughly, and true models are rejected slightly too often.",
             DrawsWarning,
         )
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
 from pymc_ksd.diagnostics.panels import DRAWS_TO_WHITEN
-from pymc_ksd.diagnostics.reasons import Reason
+from pymc_ksd.diagnostics.reasons import Reason, because
+from pymc_ksd.diagnostics.sentences import few_hold
 from pymc_ksd.samples.sample import Sample
 from pymc_ksd.stats.nulls import fewest_replicates
 from pymc_ksd.stats.test import Outcome, Plan
@@ -29,17 +30,15 @@ _CLEARER = 10
 #: where draws are too few to be whitened: the multipliers miss a small part of the correlation,
 #: which many coordinates make visible.
 _MANY_COORDINATES, _CORRELATED = 100, 2.0
-#: Autocorrelation times that a chain must have for its standard errors.
-_SHORTEST = 10
+#: Autocorrelation times that a chain must have for its standard errors, and for the test.
+_SHORTEST, _ENOUGH = 10, 20
 #: Moves to and from a mode that tell how slowly chains visit it, if chains that move freely would
 #: make at least so many; and the part of the information of independent draws that moves between
 #: modes of different shape must keep.
 _FEWEST_MOVES, _FREE_MOVES, _LEAST_INFORMATION = 10, 30, 0.05
 
 #: What is said of chains that do not move.
-_STILL = Reason(
-    "chains_stand_still", "The chains stand still: they are no sample of any distribution."
-)
+_STILL = because("chains_stand_still")
 
 
 def status_of_test(sample: Sample, plan: Plan, outcome: Outcome) -> tuple[str, str]:
@@ -73,17 +72,8 @@ def status_of_check(
         return "rejected", ""
     if n_draws >= fewest_replicates(alpha):
         return "passed", ""
-    return "cannot tell", Reason(
-        "few_draws",
-        f"With {n_draws} draws no model can be rejected at level {alpha:g}: at least "
-        f"{fewest_replicates(alpha):,} are needed.",
-    )
-
-
-def few_hold(n_draws: int, share: float) -> str:
-    """Say what part of a statistic a hundredth of the draws hold, or the one that holds most."""
-    few = "1 % of the draws hold" if n_draws >= 100 else f"1 of {n_draws} draws holds"
-    return f"{few} {share:.0%} of the statistic"
+    needed = fewest_replicates(alpha)
+    return "cannot tell", because("few_draws", n=n_draws, alpha=alpha, needed=needed)
 
 
 def _stands_still(sample: Sample) -> bool:
@@ -97,11 +87,7 @@ def _too_short(sample: Sample, plan: Plan) -> str:
     if sample.chains_disagree(_MOST_RHAT):
         return _disagreement(sample)
     time = plan.null.options.get("autocorrelation_time") or sample.autocorrelation_time
-    return Reason(
-        "chains_short",
-        f"The chains are short: each is {sample.n_draws / time:.1f} autocorrelation times long, "
-        "and with fewer than 20 wrong draws are hardly ever rejected.",
-    )
+    return because("chains_short", length=sample.n_draws / time, needed=_ENOUGH)
 
 
 def _too_many_coordinates(sample: Sample) -> str:
@@ -112,19 +98,11 @@ def _too_many_coordinates(sample: Sample) -> str:
     time = sample.autocorrelation_time
     if time <= _CORRELATED or n / time >= DRAWS_TO_WHITEN * dim**1.5:
         return ""
-    return Reason(
-        "many_parameters",
-        f"The draws are correlated and, with {n / time:,.0f} effective ones, few for {dim:,} "
-        "parameters: of such draws exact ones, too, have small p-values.",
-    )
+    return because("many_parameters", effective=n / time, dim=dim)
 
 
 def _disagreement(sample: Sample) -> str:
-    return Reason(
-        "chains_disagree",
-        f"The chains disagree (R-hat {sample.largest_rhat:.3g}): they are no sample of one "
-        "distribution yet.",
-    )
+    return because("chains_disagree", rhat=sample.largest_rhat)
 
 
 def _mismatch(sample: Sample) -> str:
@@ -135,11 +113,8 @@ def _mismatch(sample: Sample) -> str:
 def _too_few_replicates(plan: Plan, outcome: Outcome) -> str:
     if np.isfinite(outcome.critical_value):
         return ""
-    return Reason(
-        "few_replicates",
-        f"With {plan.n_replicates} replicates nothing can be rejected at level {plan.alpha:g}: at "
-        f"least {fewest_replicates(plan.level)} are needed.",
-    )
+    needed = fewest_replicates(plan.level)
+    return because("few_replicates", n=plan.n_replicates, alpha=plan.alpha, needed=needed)
 
 
 def _doubt_about_draws(sample: Sample, outcome: Outcome) -> str:
@@ -150,10 +125,7 @@ def _doubt_about_draws(sample: Sample, outcome: Outcome) -> str:
         return _disagreement(sample)
     shares = [member.diagonal_share for member in outcome.estimate.members]
     if shares and min(shares) > MOST_OF_DIAGONAL:
-        hold = few_hold(sample.n_points, min(shares))
-        return Reason(
-            "few_draws_dominate", f"{hold}, so that errors in all the others would not be seen."
-        )
+        return because("few_draws_dominate", few=few_hold(sample.n_points, min(shares)))
     return ""
 
 
@@ -166,7 +138,7 @@ def status_of_moments(
     """
     doubt = _STILL if _stands_still(sample) else _doubt_about_moments(sample, corrected)
     if doubt == _STILL or not np.isfinite(p_value):
-        doubt = doubt or Reason("not_finite", "Everything that is shown is constant or not finite.")
+        doubt = doubt or because("not_finite")
         return "cannot tell", doubt, doubt
     short = corrected.chain_length < _SHORTEST and not sample.independent
     if p_value <= (alpha / _CLEARER if short else alpha):
@@ -181,20 +153,14 @@ def _doubt_about_moments(sample: Sample, corrected: CorrectedMeans) -> str:
         return _disagreement(sample)
     length, few = corrected.chain_length, corrected.few_decide
     if length < _SHORTEST and not sample.independent:
-        return Reason(
-            "chains_short",
-            f"The chains are short: each is {length:.1f} autocorrelation times long, and reliable "
-            f"standard errors need at least {_SHORTEST}.",
-        )
+        short = {"length": length, "needed": _SHORTEST}
+        return because("chains_short", "chains_short_for_errors", **short)
     if not np.isfinite(corrected.sd).all():
         bad = np.count_nonzero(~np.isfinite(corrected.sd))
-        return Reason("not_finite", f"{bad} of {len(few)} quantities are not finite in every draw.")
+        return because("not_finite", "quantities_not_finite", number=bad, total=len(few))
     if few.any():
-        return Reason(
-            "few_draws_dominate",
-            f"1 % of the draws decide the corrections of {few.sum()} of {len(few)} means, so that "
-            "errors in all the others would not be seen.",
-        )
+        shares = {"number": few.sum(), "total": len(few)}
+        return because("few_draws_dominate", "few_draws_correct", **shares)
     return ""
 
 
@@ -223,7 +189,7 @@ def status_of_visits(
         What moves between the modes tell, as a part of what would tell if they had one shape.
     """
     if not len(p_values):
-        return "cannot tell", Reason("no_mode", "No mode was found.")
+        return "cannot tell", because("no_mode")
     if _stands_still(sample):
         return "cannot tell", _STILL
     is_chain = sample.are_draws and not sample.independent
@@ -236,17 +202,9 @@ def status_of_visits(
     if slow.any():
         few = int(moves[slow].min())
         often = {0: "never", 1: "once"}.get(few, f"{few} times")
-        return "cannot tell", Reason(
-            "modes_seldom_visited",
-            f"The chains move too seldom between modes ({often} to or from one of them): how many "
-            "draws are at each depends on where the chains began.",
-        )
+        return "cannot tell", because("modes_seldom_visited", often=often)
     if is_chain and sample.chains_disagree(_MOST_RHAT):
         return "cannot tell", _disagreement(sample)
     if (information < _LEAST_INFORMATION).any():
-        return "cannot tell", Reason(
-            "modes_differ_in_shape",
-            "The modes differ so much in shape that moves between them say little about how many "
-            "draws should be at each.",
-        )
+        return "cannot tell", because("modes_differ_in_shape")
     return "passed", ""

@@ -36,7 +36,7 @@ def ksd_summary(
     client: Any = None,
     **summary_kwargs: Any,
 ) -> pd.DataFrame:
-    """Return ArviZ's summary table with corrected means and the errors of the draws' own.
+    """Return ArviZ's summary table with corrected means and the biases of the draws.
 
     Parameters
     ----------

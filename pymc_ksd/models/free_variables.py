@@ -132,7 +132,7 @@ def _alive(reference: weakref.ref[pm.Model]) -> pm.Model:
     """Return the model, unless nobody holds it any more."""
     model = reference()
     if model is None:
-        raise ValueError("The model whose density is wanted does not exist any more: keep it.")
+        raise ValueError("The model of this Score has been deleted: keep a reference to it.")
     return model
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.logprob.transforms import Transform
-from pytensor.tensor.random.basic import MultinomialRV
+from pytensor.tensor.random.basic import BernoulliRV, CategoricalRV, MultinomialRV
 from pytensor.tensor.variable import TensorVariable
 
 
@@ -73,6 +73,16 @@ class OtherCountsTransform(Transform):
 def is_discrete(rv: TensorVariable) -> bool:
     """Whether a variable takes whole numbers."""
     return np.dtype(rv.dtype).kind in "iub"
+
+
+def kind_of_outcome(rv: TensorVariable) -> str:
+    """Return whether a variable is "continuous", a "count", "binary" or a "category"."""
+    op = rv.owner.op
+    if isinstance(op, CategoricalRV | MultinomialRV | DirichletMultinomialRV):
+        return "category"
+    if isinstance(op, BernoulliRV) or np.dtype(rv.dtype).kind == "b":
+        return "binary"
+    return "count" if is_discrete(rv) else "continuous"
 
 
 def lattice_transform(rv: TensorVariable, observed: np.ndarray | None = None) -> Transform | None:

@@ -26,7 +26,7 @@ def plot_ksd_members(
     visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
-    """Plot what each kernel of a test says, beside what all of them together must exceed.
+    """Plot the standardized statistic of each kernel of a test, and their joint critical value.
 
     Members are in the unit of the joined test: standard deviations of their own replicates. The one
     that reaches furthest decides, and says whether the error is of small or of large scale, in the

@@ -37,7 +37,7 @@ def plot_ksd_moments(
     visuals: Mapping[Visual, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
-    """Plot by how much the mean and standard deviation of every parameter are off.
+    """Plot the errors of the mean and standard deviation of every parameter.
 
     Both are in units of the posterior standard deviation, with 95 % intervals from the standard
     errors ``mcse_bias_mean`` and ``mcse_bias_sd``, and the worst parameters come first. Some of
@@ -96,7 +96,7 @@ def plot_ksd_moments(
         _row_by_row(picture, visual, biases, column, up, color=colour, marker=marker)
         entries.append((name, {"color": colour, "width": 2.0}))
     if not biases.proven.all():
-        entries.append(("may be chance", {"color": _PALER, "width": 2.0}))
+        entries.append(("not significant", {"color": _PALER, "width": 2.0}))
     if margin:
         entries.append((f"margin of {margin:g}", {"color": _BAND, "width": 8.0}))
     _frame(picture, biases, margin)
@@ -170,4 +170,6 @@ def _title(result: xr.Dataset) -> str:
         return worst_moment(result).removesuffix(".") or "Outside the margin"
     if status == "cannot tell":
         return "Cannot tell whether means and standard deviations are right"
-    return f"{within[0].upper()}{within[1:]}" if within else "Nothing is off by more than chance"
+    return (
+        f"{within[0].upper()}{within[1:]}" if within else "No significant error in any mean or sd"
+    )

@@ -39,15 +39,15 @@ examples:
   pymc-ksd check model.py posterior.nc
       Do the draws in posterior.nc come from the posterior of the model in model.py?
   pymc-ksd check model.py:build posterior.nc --ppc --report report.html
-      Also: does the model explain its data? build is the model, or a function that returns it.
+      Also: does the model fit its data? build is the model, or a function that returns it.
   pymc-ksd check model.py posterior.nc --json --alpha 0.01 > result.json
-      For a pipeline: the numbers as JSON, and the exit code.
+      For a pipeline: JSON output and the exit code.
   pymc-ksd check model.py posterior.nc --margin 0.1
       Is every mean within 0.1 sd, and every sd within 10 %, of the posterior's?
   pymc-ksd check model.py nuts.nc --compare advi=advi.nc --compare smc=smc.nc
-      The same for nuts.nc, and which sampler's draws are worth most.
+      The same for nuts.nc, and which sampler is most efficient.
   pymc-ksd battery my_package.sampler:sample
-      Is the function sample(model, random_seed) in my_package/sampler.py a sampler?
+      Is the function sample(model, random_seed) in my_package/sampler.py a correct sampler?
 
 exit codes:
   0  passed: nothing was rejected, and with --margin everything is certified to lie within it
@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pymc-ksd",
         description="Test whether a sampler's draws come from a PyMC model's posterior, and "
-        "whether the model explains its data, by the kernelized Stein discrepancy.",
+        "whether the model fits its data, by the kernelized Stein discrepancy.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -177,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
         help="rank these draws beside IDATA.nc, which alone decides the exit code; may be repeated",
     )
     check.add_argument(
-        "--ppc", action="store_true", help="also check whether the model explains its data"
+        "--ppc", action="store_true", help="also check whether the model fits its data"
     )
     check.add_argument(
         "--modes",
@@ -196,9 +196,9 @@ def _add_battery(commands: Any) -> None:
     """Add the command that tries a sampler."""
     trial = commands.add_parser(
         "battery",
-        help="try a sampler on targets with known trouble",
-        description="Try a sampler on targets with known trouble, and make sure that samplers "
-        "which are known to be wrong are caught.",
+        help="test a sampler on targets with known difficulties",
+        description="Test a sampler on targets with known difficulties, and make sure that "
+        "samplers which are known to be wrong are detected.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -216,7 +216,7 @@ def _add_battery(commands: Any) -> None:
         help="some targets only: " + ", ".join(repr(target.name) for target in TARGETS),
     )
     trial.add_argument(
-        "--no-controls", action="store_true", help="do not try samplers that are known to be wrong"
+        "--no-controls", action="store_true", help="do not test samplers that are known to be wrong"
     )
     trial.add_argument("--json", action="store_true", help="print JSON instead of text")
     trial.add_argument(
@@ -256,7 +256,9 @@ def _check(options: argparse.Namespace) -> _Answer:
     """Check draws, and the model, and write the page."""
     page = Path(options.report) if options.report else None
     if page is not None and (page.is_dir() or not os.access(page.parent, os.W_OK)):
-        raise CannotRun(f"--report cannot be written: {page} is a folder, or in none to write to")
+        raise CannotRun(
+            f"--report cannot be written: {page} is a folder, or its folder is not writable"
+        )
     names = [name for name, _ in options.compare]
     if len(set(names)) < len(names):
         raise CannotRun(f"--compare needs a different name for every file, got {', '.join(names)}")

@@ -46,8 +46,9 @@ def arviz_findings(data: Any) -> tuple[Finding, ...]:
         findings.append(
             Finding(
                 "unknown",
-                "A single chain: R-hat cannot tell whether it would agree with others.",
-                ("Run several chains from different starts.",),
+                "With a single chain, R-hat cannot be computed.",
+                (),
+                "Run several chains from different starting points.",
             )
         )
     return tuple(findings) or (Finding("passed", "ArviZ's diagnostics find no problem."),)
@@ -107,20 +108,20 @@ def _warnings(found: dict[str, Any], n_chains: int, n_draws: int) -> list[Findin
     words = {
         "rhat": (
             f"R-hat is above {_LARGEST_RHAT} for {rhat}: the chains disagree.",
-            "Run longer; if that does not help, reparametrize the model or give it stronger "
+            "Run longer chains; if that does not help, reparametrize the model or use stronger "
             "priors.",
         ),
         "ess": (
-            f"Fewer than {_SMALLEST_ESS * n_chains} effective draws of {ess}.",
-            "Run longer, or reparametrize the model.",
+            f"The effective sample size is below {_SMALLEST_ESS * n_chains} for {ess}.",
+            "Run longer chains, or reparametrize the model.",
         ),
         "divergent": (
             f"{found['divergent']:,} of {n_chains * n_draws:,} transitions diverged.",
-            "Raise target_accept towards 1; if divergences remain, reparametrize the model.",
+            "Increase target_accept; if divergences remain, reparametrize the model.",
         ),
         "treedepth": (
-            f"{found['treedepth']:,} transitions reached the largest depth of their tree.",
-            "Raise max_treedepth, or scale the parameters alike.",
+            f"{found['treedepth']:,} transitions reached the maximum tree depth.",
+            "Increase max_treedepth, or rescale the parameters.",
         ),
         "bfmi": (
             f"E-BFMI is below {_SMALLEST_BFMI} in chain {bfmi}: the energy is explored slowly.",
@@ -128,8 +129,8 @@ def _warnings(found: dict[str, Any], n_chains: int, n_draws: int) -> list[Findin
         ),
     }
     return [
-        Finding("warning", headline, (advice,))
-        for name, (headline, advice) in words.items()
+        Finding("warning", headline, (), step)
+        for name, (headline, step) in words.items()
         if found[name]
     ]
 

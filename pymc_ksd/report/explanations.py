@@ -7,21 +7,25 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xarray as xr
 
+import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd.diagnostics.predictive.marks import where_marked
 from pymc_ksd.diagnostics.results import (
     RESERVED,
     by_variable,
     conclusion,
+    contribution_name,
     elements,
     growth,
+    is_weak,
     parameter_sizes,
     status_of,
-    worth,
 )
-from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL, few_hold
-from pymc_ksd.report.advice import after_pass, after_rejection, may_be_chance, next_step
-from pymc_ksd.report.findings import Explanation, Finding, listed
-from pymc_ksd.report.members import has_tilt, loudest_member, which_member_speaks
+from pymc_ksd.diagnostics.sentences import few_hold, listed
+from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL
+from pymc_ksd.report.advice import may_be_chance, next_step, tested
+from pymc_ksd.report.findings import Explanation, Finding
+from pymc_ksd.report.members import has_tilt, kind_of_error, strongest_member
+from pymc_ksd.report.misfits import how_to_extend, where_it_shows
 from pymc_ksd.report.mode_explanations import explain_modes
 from pymc_ksd.report.moment_explanations import explain_moments
 
@@ -29,55 +33,24 @@ from pymc_ksd.report.moment_explanations import explain_moments
 _LOW = 5.0
 #: Variables that are named.
 _NAMED = 3
-#: What to do where few draws decide.
+#: What it means that few draws decide, and what to do about it.
 _FEW_DECIDE = (
-    "An error in all other draws could go unseen. Look at the draws whose log-density has the "
-    "steepest gradient: scales near zero are the usual cause, and a non-centred parametrization is "
-    "the usual cure.",
+    "An error in the other draws could go unnoticed. These draws have the steepest gradients of "
+    "the log density; the usual cause is a scale close to zero."
 )
-#: What to do about a misfit, by the comparison that shows it most.
-_MISFITS = {
-    "residuals": (
-        "The distribution of the residuals is wrong, for all observations alike: try heavier "
-        "tails, skewness, over-dispersion or a mixture."
-    ),
-    "parameters": (
-        "The misfit changes with the fitted values: let the spread or the shape vary with them, or "
-        "transform the outcome."
-    ),
-    "past": (
-        "The misfit changes with what came before: add lags, or let the spread depend on the steps "
-        "before."
-    ),
-    "inputs": (
-        "The misfit changes with the inputs: add a curve, an interaction, a group effect or a "
-        "spread that depends on them."
-    ),
-    "groups": (
-        "The misfit differs between groups: add a group effect, or let the spread or the shape "
-        "differ between them."
-    ),
-    "inputs within groups": (
-        "The misfit changes with the inputs in another way in every group: let slopes or curves "
-        "vary between groups."
-    ),
-    "covariates": (
-        "The misfit changes with the covariates that were given: let the model depend on them."
-    ),
-    "covariates within groups": (
-        "The misfit changes with the covariates that were given, in another way in every group: "
-        "let the model depend on both."
-    ),
-}
-_PICTURE_SHOWS = "plot_ksd_ppc shows where, on the data."
+_NON_CENTRED = "Use a non-centred parametrization for hierarchical scales."
 _LENIENT = (
-    "A check that uses the data twice is lenient: hold data out and use ksd_test(model, new_data, "
-    "posterior=idata) for a test that is not."
+    "A check that uses the data twice is lenient; ksd_test(model, new_data, posterior=idata) with "
+    "held-out data is not."
 )
+_LEVEL_OFF = (
+    "More draws of the same kind will not help: the sampler is biased, or its chains are stuck."
+)
+_COMPARE_WITH_NUTS = "Find out which parameters are biased with ksd_moments."
 
 
 def explain(result: xr.Dataset | xr.DataTree) -> Explanation:
-    """Say in plain words what a result means and what to do next.
+    """Explain what a result means and what to do next.
 
     Parameters
     ----------
@@ -124,19 +97,18 @@ def low_share(count: int) -> float:
 
 def _of_test(result: xr.Dataset) -> Explanation:
     status = status_of(result)
-    draws = result.attrs.get("sample") == "draws"
-    target = "posterior" if draws else str(result.attrs.get("target"))
     if status == "cannot tell":
-        advice: tuple[str, ...] = (next_step(result),)
-        finding = Finding("cannot tell", conclusion(result), advice)
+        finding = Finding("cannot tell", conclusion(result), (), next_step(result))
     elif status == "rejected":
-        advice = after_rejection(target)
-        speaks = which_member_speaks(result)
-        advice = (*may_be_chance(result), *speaks, *_largest_contributions(result), *advice)
-        finding = Finding("rejected", conclusion(result), advice)
+        details = (
+            *may_be_chance(result),
+            *kind_of_error(result),
+            *_largest_contributions(result),
+        )
+        finding = Finding("rejected", conclusion(result), details, next_step(result))
     else:
-        advice = after_pass(target)
-        finding = Finding("passed", conclusion(result), advice)
+        blind = sentences.after_pass(tested(result))
+        finding = Finding("passed", conclusion(result), (blind,))
     return Explanation((finding, *_few_decide(result)), tuple(_test_numbers(result)))
 
 
@@ -147,9 +119,9 @@ def _few_decide(result: xr.Dataset) -> tuple[Finding, ...]:
         return ()
     text = few_hold(int(result.attrs["n"]), share)
     if has_tilt(result) and status_of(result) == "passed":
-        other = "tilted kernels, in which such draws count less, do not reject either"
+        other = "tilted kernels, which give such draws less weight, do not reject either"
         return (Finding("passed", f"{text} without a tilt; {other}."),)
-    return (Finding("warning", f"{text}: so few decide.", _FEW_DECIDE),)
+    return (Finding("warning", f"{text}.", (_FEW_DECIDE,), _NON_CENTRED),)
 
 
 def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
@@ -158,17 +130,21 @@ def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
         float(result[name]) for name in ("p_value", "statistic", "critical_value", "ess_ksd")
     )
     told = status_of(result) != "cannot tell"
-    meaning = "how often true ones look this bad" if told else "says nothing here"
+    kind = "exact draws" if result.attrs.get("sample") == "draws" else "data from the model"
+    meaning = f"probability of a larger discrepancy for {kind}" if told else "not meaningful here"
     yield "p-value", f"{p_value:.3g}", meaning
     if not told:
         time = result.attrs.get("autocorrelation_time")
         if isinstance(time, int | float | np.number) and time > 0:
             size = f"{int(result.attrs['n']) / time:,.0f}"
-            yield "ESS", size, f"effective draws of {int(result.attrs['n']):,}, chain by chain"
+            yield "ESS", size, f"effective sample size of {int(result.attrs['n']):,} draws"
         return
     unit = "squared discrepancy"
     if "member" in result.dims:
-        unit = f"largest of {result.sizes['member']} members in sd, {loudest_member(result)}"
+        unit = (
+            f"largest of {result.sizes['member']} members, in standard deviations "
+            f"({strongest_member(result)})"
+        )
     yield "statistic", f"{statistic:.3g}", f"{unit}; critical value {critical_value:.3g}"
     if np.isfinite(ess_ksd):
         yield "ess_ksd", *_effective(ess_ksd, int(result.attrs["n"]), "points")
@@ -176,9 +152,8 @@ def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
 
 def _effective(ess_ksd: float, n: int, what: str) -> tuple[str, str]:
     """Return an effective sample size, at most the number of points, and what it means."""
-    if round(ess_ksd) >= n:
-        return f"{n:,}", f"of {n:,}: the discrepancy is as good as that of exact {what}"
-    return f"{ess_ksd:,.0f}", f"of {n:,}: this many exact {what} would have such a discrepancy"
+    meaning = f"number of exact {what} with the same discrepancy, out of {n:,}"
+    return f"{min(round(ess_ksd), n):,}", meaning
 
 
 def _of_check(check: xr.Dataset) -> Explanation:
@@ -187,17 +162,16 @@ def _of_check(check: xr.Dataset) -> Explanation:
         strongest = str(one["contributions_of"].item())
         status = status_of(one)
         if status == "rejected":
-            advice = (
-                *may_be_chance(one),
-                *_misfits(one, strongest),
-                f"{where_marked(one)} {_PICTURE_SHOWS}".lstrip(),
-            )
-            findings.append(Finding("rejected", conclusion(one), advice))
+            shown = (*where_it_shows(one, strongest), where_marked(one))
+            shown = (*filter(None, shown), *_largest_observations(one, name))
+            details = (*may_be_chance(one), *shown)
+            step = next_step(one) if is_weak(one) else how_to_extend(one, strongest)
+            findings.append(Finding("rejected", conclusion(one), details, step))
         elif status == "cannot tell":
-            findings.append(Finding("cannot tell", conclusion(one), (next_step(one),)))
+            findings.append(Finding("cannot tell", conclusion(one), (), next_step(one)))
         else:
             findings.append(Finding("passed", conclusion(one), (_LENIENT,)))
-        meaning = f"share of replicated data sets at least as far off; strongest by {strongest}"
+        meaning = f"share of replicated data sets with a larger discrepancy, mostly by {strongest}"
         numbers.append((f"p-value of {name}", f"{float(one['p_value']):.3g}", meaning))
     findings.sort(key=lambda one: ("rejected", "cannot tell", "passed").index(one.status))
     left_out = str(check.attrs.get("left_out", "")).splitlines()
@@ -205,33 +179,22 @@ def _of_check(check: xr.Dataset) -> Explanation:
     return Explanation(tuple(findings), tuple(numbers))
 
 
-def _misfits(check: xr.Dataset, strongest: str) -> list[str]:
-    """Say what to do about the comparisons that show a misfit by themselves, strongest first."""
-    p_values = dict(
-        zip(check["comparison"].values.tolist(), check["comparison_p_value"].values, strict=True)
-    )
-    alpha = float(check.attrs["alpha"])
-    others = [name for name, p in p_values.items() if p <= alpha and name != strongest]
-    columns: dict[str, list[str]] = {}
-    for name in (strongest, *others):
-        # Many columns are compared one by one, each under the name of its kind.
-        kind, _, column = name.partition(": ")
-        columns.setdefault(kind, []).extend([column] if column else [])
-    return [
-        _MISFITS[kind] + (f" It shows most by {listed(names[:_NAMED])}." if names else "")
-        for kind, names in columns.items()
-    ]
+def _largest_observations(check: xr.Dataset, name: str) -> tuple[str, ...]:
+    """Name the observations that contribute most to a misfit."""
+    array = check.get(contribution_name(name))
+    if array is None or not np.isfinite(array.values).any():
+        return ()
+    order = np.argsort(-np.nan_to_num(array.values, nan=-np.inf), axis=None)[:_NAMED]
+    labels = [label for label, _ in elements(name, array)]
+    shown = listed([labels[place] for place in order])
+    return (f"The observations that contribute most: {shown}. plot_ksd_ppc shows where.",)
 
 
 def _of_evolution(evolution: xr.Dataset) -> Explanation:
     level, text = growth(evolution)
     if level:
-        advice = (
-            "More draws of the same kind will not help: the sampler is biased, or its chains are "
-            "stuck. Compare with draws of NUTS.",
-        )
-        return Explanation((Finding("warning", f"{text}.", advice),))
-    return Explanation((Finding("passed", f"{text}; more draws would be worth more.", ()),))
+        return Explanation((Finding("warning", f"{text}.", (_LEVEL_OFF,), _COMPARE_WITH_NUTS),))
+    return Explanation((Finding("passed", f"{text}, and falls as draws accumulate.", ()),))
 
 
 def _of_measures(measures: xr.Dataset) -> Explanation:
@@ -244,28 +207,26 @@ def _of_measures(measures: xr.Dataset) -> Explanation:
         if own < low * min(usual, n)
     ]
     numbers = (
-        ("ksd", f"{float(measures['ksd']):.3g}", "the discrepancy; no unit, smaller is better"),
+        ("ksd", f"{float(measures['ksd']):.3g}", "discrepancy: without unit, smaller is better"),
         ("ess_ksd", *_effective(float(measures["ess_ksd"]), n, "draws")),
     )
-    headline = f"{worth(float(measures['ess_ksd']), n)}."
-    test = (
-        "ksd_test compares all parameters together, and tells whether the draws differ from the "
-        "posterior by more than chance."
-    )
+    headline = f"{sentences.worth(float(measures['ess_ksd']), n)}."
+    test = "Test all parameters together with ksd_test."
     if not behind:
-        blind = "Numbers of single parameters cannot see an error that correlated ones share."
-        return Explanation((Finding("passed", headline, (blind, test)),), numbers)
+        blind = (
+            "The ess_ksd of single parameters cannot detect an error that correlated ones share."
+        )
+        return Explanation((Finding("passed", headline, (blind,), test),), numbers)
     behind.sort(key=lambda row: row[1] / row[2])
     worst = [
         f"{label} ({own:,.0f}, with an ess_bulk of {usual:,.0f})"
         for label, own, usual in behind[:_NAMED]
     ]
-    advice = (
-        f"ess_ksd is low for {listed(worst)}: a sign that the draws are wrong, though where "
-        "parameters are correlated, not that these are the wrong ones.",
-        test,
+    detail = (
+        f"ess_ksd is low for {listed(worst)}. The draws may be wrong, but where parameters are "
+        "correlated, other parameters may be the cause."
     )
-    return Explanation((Finding("warning", headline, advice),), numbers)
+    return Explanation((Finding("warning", headline, (detail,), test),), numbers)
 
 
 def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
@@ -280,8 +241,8 @@ def _largest_contributions(result: xr.Dataset) -> tuple[str, ...]:
     if len(parts) < 2 or not names:
         return ()
     return (
-        f"Most of the discrepancy comes from {listed(names)}; where variables are correlated, the "
-        "error may be in others.",
+        f"Most of the discrepancy comes from {listed(names)}; if variables are correlated, others "
+        "may be the cause.",
     )
 
 

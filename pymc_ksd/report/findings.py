@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.text import Text
 
 Status = Literal["passed", "certified", "warning", "rejected", "cannot tell", "unknown"]
 
@@ -16,16 +16,19 @@ Status = Literal["passed", "certified", "warning", "rejected", "cannot tell", "u
 APPEARANCE: dict[str, tuple[str, str, str]] = {
     "passed": ("green", "#1b7837", "passed"),
     "certified": ("green", "#1b7837", "certified"),
-    "warning": ("yellow", "#8a5a00", "look closer"),
+    "warning": ("yellow", "#8a5a00", "warning"),
     "rejected": ("red", "#c1272d", "rejected"),
     "cannot tell": ("magenta", "#6a3d9a", "cannot tell"),
     "unknown": ("blue", "#1f4e79", "not checked"),
 }
 
 
+_NEXT = "Next step:"
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found out.
+    """One finding, with details and the next step.
 
     Parameters
     ----------
@@ -35,21 +38,28 @@ class Finding:
         that was not made.
     headline : str
         The finding in one sentence.
-    advice : tuple of str
-        What to do next.
+    details : tuple of str
+        What else there is to know about it.
+    next_step : str
+        What to do next, if anything.
     """
 
     status: Status
     headline: str
-    advice: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    next_step: str = ""
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """The details, and the next step last."""
+        return (*self.details, *([self.next_step] if self.next_step else []))
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a result says, in words and in a few numbers with their meaning.
+    """A result in words, and its most important numbers with their meaning.
 
-    It shows itself: as text where it is printed, in colour on a ``rich`` console, and as HTML in a
-    notebook.
+    It is displayed as text, in colour on a ``rich`` console, and as HTML in a notebook.
 
     Parameters
     ----------
@@ -71,7 +81,8 @@ class Explanation:
         """Return the words and numbers as plain text."""
         lines = []
         for finding in self.findings:
-            lines += [finding.headline, *(f"  - {advice}" for advice in finding.advice)]
+            lines += [finding.headline, *(f"  - {detail}" for detail in finding.details)]
+            lines += [f"  {_NEXT} {finding.next_step}"] if finding.next_step else []
         width = max((len(name) for name, _, _ in self.numbers), default=0)
         lines += [f"{name:<{width}}  {value}  ({text})" for name, value, text in self.numbers]
         return "\n".join(lines)
@@ -87,7 +98,7 @@ class Explanation:
         parts: list[Text | Table] = []
         for finding in self.findings:
             parts.append(Text(finding.headline, style=f"bold {APPEARANCE[finding.status][0]}"))
-            parts += [Text(f"  • {advice}") for advice in finding.advice]
+            parts += rich_lines(finding)
         if self.numbers:
             table = Table("", "", "", box=None, show_header=False, padding=(0, 2, 0, 0))
             for row in self.numbers:
@@ -101,7 +112,7 @@ class Explanation:
         for finding in self.findings:
             colour = APPEARANCE[finding.status][1]
             parts.append(f'<p style="color:{colour}"><b>{escape(finding.headline)}</b></p>')
-            parts.append(html_list(finding.advice))
+            parts.append(html_details(finding))
         if self.numbers:
             cell = 'style="text-align:left;padding:0 .75em"'
             rows = (
@@ -113,11 +124,18 @@ class Explanation:
         return "".join([*parts, "</div>"])
 
 
-def html_list(lines: Sequence[str]) -> str:
-    """Return lines as an HTML list, or nothing if there are none."""
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""
+def rich_lines(finding: Finding) -> list[Text]:
+    """Return the details of a finding and its next step for a ``rich`` console."""
+    from rich.text import Text
+
+    lines = [Text(f"  • {detail}") for detail in finding.details]
+    if finding.next_step:
+        lines.append(Text.assemble(("  " + _NEXT, "bold"), f" {finding.next_step}"))
+    return lines
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas and an "and"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+def html_details(finding: Finding) -> str:
+    """Return the details of a finding and its next step as HTML."""
+    items = "".join(f"<li>{escape(detail)}</li>" for detail in finding.details)
+    step = f"<p><b>{_NEXT}</b> {escape(finding.next_step)}</p>" if finding.next_step else ""
+    return (f"<ul>{items}</ul>" if items else "") + step

@@ -11,49 +11,75 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_ksd.report.findings import APPEARANCE, Finding, html_list
+from pymc_ksd.report.findings import APPEARANCE, Finding, html_details
 
 #: Rows that a table shows before the rest is folded away.
 _ROWS = 25
 #: Dots for an inch of a picture: sharp on a phone and on paper.
 _DOTS = 170
+#: Colours of a picture: its lines and letters need no more, and the page stays small.
+_COLOURS = 96
 
 _STYLE = """
-.pymc-ksd-report{color-scheme:light;box-sizing:border-box;max-width:60rem;margin:0 auto;
-padding:1rem;background:#fff;color:#1c1c1c;line-height:1.5;
+.pymc-ksd-report{color-scheme:light;--ground:#fff;--text:#1c1c1c;--soft:#f4f5f7;--line:#d9dce1;
+--quiet:#555;--link:#1f4e79;--low:#fdeceb;box-sizing:border-box;max-width:76rem;margin:0 auto;
+padding:1rem;background:var(--ground);color:var(--text);line-height:1.5;
 font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
 .pymc-ksd-report *{box-sizing:border-box}
-.pymc-ksd-report h1{font-size:1.3rem;margin:0 0 .75rem;overflow-wrap:anywhere}
-.pymc-ksd-report h2{font-size:1.1rem;margin:2rem 0 .5rem;border-bottom:1px solid #ddd}
-.pymc-ksd-report p{margin:.5rem 0;overflow-wrap:anywhere}
-.pymc-ksd-report .verdict{border-left:.5rem solid var(--status);background:#f6f6f6;
-padding:.75rem 1rem;margin:0 0 1rem}
-.pymc-ksd-report .verdict p{font-size:1.2rem;font-weight:600;margin:0}
-.pymc-ksd-report ul{margin:.25rem 0 .75rem;padding-left:1.25rem}
-.pymc-ksd-report li{overflow-wrap:anywhere}
-.pymc-ksd-report .finding>p{font-weight:600}
+.pymc-ksd-report h1{font-size:1.25rem;margin:0 0 .75rem;overflow-wrap:anywhere}
+.pymc-ksd-report h2{font-size:1.1rem;margin:1.5rem 0 .5rem}
+.pymc-ksd-report p,.pymc-ksd-report ul{max-width:60rem;overflow-wrap:anywhere}
+.pymc-ksd-report p{margin:.4rem 0}
+.pymc-ksd-report ul{margin:.25rem 0 .5rem;padding-left:1.25rem}
+.pymc-ksd-report .verdict{border-left:.5rem solid var(--status);background:var(--soft);
+border-radius:.25rem;padding:.75rem 1rem;margin:0 0 1rem}
+.pymc-ksd-report .verdict .headline{font-size:1.2rem;font-weight:600;margin:.4rem 0}
 .pymc-ksd-report .status{display:inline-block;color:#fff;background:var(--status);
-border-radius:.25rem;padding:0 .5rem;font-size:.8rem;font-weight:600;margin-right:.25rem}
-.pymc-ksd-report figure{margin:1rem 0;text-align:center}
-.pymc-ksd-report img{max-width:100%;height:auto}
-.pymc-ksd-report figcaption{font-size:.85rem;color:#555;text-align:left}
+border-radius:.25rem;padding:0 .5rem;font-size:.8rem;font-weight:600;margin-right:.4rem}
+.pymc-ksd-report .pictures{display:grid;gap:1rem;
+grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}
+.pymc-ksd-report figure{margin:0;min-width:0}
+.pymc-ksd-report img{display:block;width:100%;max-width:52rem;height:auto;background:#fff;
+border-radius:.25rem}
+.pymc-ksd-report figcaption{font-size:.85rem;color:var(--quiet);margin:.25rem 0 .5rem}
+.pymc-ksd-report details{border-top:1px solid var(--line)}
+.pymc-ksd-report details:last-of-type{border-bottom:1px solid var(--line)}
+.pymc-ksd-report summary,.pymc-ksd-report .plain{padding:.5rem 0;overflow-wrap:anywhere}
+.pymc-ksd-report summary{cursor:pointer}
+.pymc-ksd-report .plain{border-top:1px solid var(--line);padding-left:1.05rem}
+.pymc-ksd-report .section>summary{font-size:1.05rem;font-weight:600}
+.pymc-ksd-report .section>summary>h2{display:inline;font:inherit;margin:0}
+.pymc-ksd-report details>*:not(summary){margin-left:1.05rem}
 .pymc-ksd-report .scroll{overflow-x:auto}
 .pymc-ksd-report table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0;
 font-variant-numeric:tabular-nums}
-.pymc-ksd-report th,.pymc-ksd-report td{padding:.2rem .6rem;border-bottom:1px solid #e4e4e4;
+.pymc-ksd-report th,.pymc-ksd-report td{padding:.25rem .4rem;border-bottom:1px solid var(--line);
 text-align:right;white-space:nowrap}
-.pymc-ksd-report th:first-child,.pymc-ksd-report td.text{text-align:left}
-.pymc-ksd-report tr.low td,.pymc-ksd-report tr.low th{background:#fdeceb}
-.pymc-ksd-report summary{cursor:pointer;color:#1f4e79}
-.pymc-ksd-report footer{margin-top:2rem;font-size:.8rem;color:#555}
-@media print{.pymc-ksd-report{max-width:none;padding:0}
+.pymc-ksd-report thead th{white-space:normal;vertical-align:bottom}
+.pymc-ksd-report th:first-child{text-align:left;position:sticky;left:0;background:var(--ground)}
+.pymc-ksd-report td.text{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.pymc-ksd-report tr.low td,.pymc-ksd-report tr.low th:first-child{background:var(--low)}
+.pymc-ksd-report footer{margin-top:2rem;font-size:.8rem;color:var(--quiet)}
+@media(prefers-color-scheme:dark){.pymc-ksd-report{color-scheme:dark;--ground:#16181c;
+--text:#e8e8e8;--soft:#22262c;--line:#3a4048;--quiet:#b3b8c0;--link:#8ab8e8;--low:#4a2320}
+.pymc-ksd-report img{opacity:.92}}
+@media print{.pymc-ksd-report{color-scheme:light;--ground:#fff;--text:#000;--soft:#f4f5f7;
+--line:#ccc;--quiet:#333;--low:#fdeceb;max-width:none;padding:0}
 .pymc-ksd-report figure,.pymc-ksd-report .finding,.pymc-ksd-report tr{break-inside:avoid}
-.pymc-ksd-report h2{break-after:avoid}.pymc-ksd-report .scroll{overflow:visible}
+.pymc-ksd-report summary{break-after:avoid}.pymc-ksd-report .scroll{overflow:visible}
 .pymc-ksd-report table{font-size:.7rem}
 .pymc-ksd-report details::details-content{content-visibility:visible;block-size:auto}
 .pymc-ksd-report .verdict,.pymc-ksd-report .status,.pymc-ksd-report tr.low *{
 print-color-adjust:exact}}
 """
+#: The page around it takes its colour in the dark, and unfolds everything to be printed.
+_PAGE_STYLE = "body{margin:0}@media(prefers-color-scheme:dark){body{background:#16181c}}"
+#: Around a table that may be wider than the page, and can be scrolled by keys.
+_SCROLL = '<div class="scroll" tabindex="0" role="region" aria-label="table">'
+_UNFOLD = (
+    'addEventListener("beforeprint",()=>document.querySelectorAll("details")'
+    ".forEach(one=>{one.open=true}))"
+)
 
 
 def whole_page(title: str, contents: str) -> str:
@@ -61,40 +87,64 @@ def whole_page(title: str, contents: str) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n</head>\n<body>\n{contents}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{_PAGE_STYLE}</style>\n"
+        f"<script>{_UNFOLD}</script>\n</head>\n<body>\n{contents}\n</body>\n</html>\n"
     )
 
 
 def body(
     title: str,
     verdict: Finding,
+    pictures: Iterable[str],
     findings: Sequence[Finding],
     sections: Iterable[str],
     footer: str,
 ) -> str:
-    """Return the page's body, with its style, so that it can also stand in a notebook."""
+    """Return the page's body, with its style, so that it can also stand in a notebook.
+
+    First come the verdict and the pictures that matter; details are folded.
+    """
     parts = [
         f"<style>{_STYLE}</style>",
-        '<div class="pymc-ksd-report">',
+        '<main class="pymc-ksd-report">',
         f"<h1>{escape(title)}</h1>",
-        f'<div class="verdict" style="--status:{APPEARANCE[verdict.status][1]}">'
-        f"<p>{escape(verdict.headline)}</p></div>",
-        html_list(verdict.advice),
+        f'<div class="verdict" style="--status:{APPEARANCE[verdict.status][1]}">{_badge(verdict)}'
+        f'<p class="headline">{escape(verdict.headline)}</p>{html_details(verdict)}</div>',
+        side_by_side(pictures),
         "<h2>What was found</h2>",
+        *map(_finding, findings),
+        *sections,
+        f"<footer>{escape(footer)}</footer></main>",
     ]
-    for finding in findings:
-        _, colour, word = APPEARANCE[finding.status]
-        parts.append(
-            f'<div class="finding" style="--status:{colour}"><p><span class="status">{word}</span>'
-            f"{escape(finding.headline)}</p>{html_list(finding.advice)}</div>"
-        )
-    parts += [*sections, f"<footer>{escape(footer)}</footer></div>"]
     return "\n".join(part for part in parts if part)
 
 
-def section(title: str, contents: Iterable[str]) -> str:
-    """Return a part of the page: a heading, and HTML whose labels are escaped already."""
-    return f"<section><h2>{escape(title)}</h2>{''.join(contents)}</section>"
+def _badge(finding: Finding) -> str:
+    return f'<span class="status">{APPEARANCE[finding.status][2]}</span> '
+
+
+def _finding(finding: Finding) -> str:
+    """Return a finding, its details folded if it has any."""
+    more, line = html_details(finding), _badge(finding) + escape(finding.headline)
+    style = f'style="--status:{APPEARANCE[finding.status][1]}"'
+    if not more:
+        return f'<div class="finding plain" {style}>{line}</div>'
+    return f'<details class="finding" {style}><summary>{line}</summary>{more}</details>'
+
+
+def section(title: str, contents: Iterable[str], *, opened: bool = False) -> str:
+    """Return a part of the page that can be folded: HTML whose labels are escaped already."""
+    state = " open" if opened else ""
+    return (
+        f'<details class="section"{state}><summary><h2>{escape(title)}</h2></summary>'
+        f"{''.join(contents)}</details>"
+    )
+
+
+def side_by_side(pictures: Iterable[str]) -> str:
+    """Return pictures beside each other where there is room."""
+    shown = "".join(pictures)
+    return f'<div class="pictures">{shown}</div>' if shown else ""
 
 
 def paragraph(text: str) -> str:
@@ -102,18 +152,24 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def picture(plot: Any, caption: str) -> str:
-    """Return a PlotCollection as an image inside the page, and close its figure."""
+def picture(plot: Any, caption: str, found: str = "") -> str:
+    """Return a PlotCollection as an image inside the page, and close its figure.
+
+    What was found is said, beside the caption, to those who cannot see the picture.
+    """
     import matplotlib.pyplot as plt
+    from PIL import Image
 
     figure = plot.viz["figure"].item()
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DOTS, bbox_inches="tight")
+    drawn, small = BytesIO(), BytesIO()
+    figure.savefig(drawn, format="png", dpi=_DOTS, bbox_inches="tight")
     plt.close(figure)
-    data, text = b64encode(buffer.getvalue()).decode("ascii"), escape(caption)
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(_COLOURS).save(small, format="png", optimize=True)
+    data, text = b64encode(small.getvalue()).decode("ascii"), escape(f"{caption} {found}".rstrip())
     return (
         f'<figure><img alt="{text}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{text}</figcaption></figure>"
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
 
@@ -139,7 +195,7 @@ def settings_table(rows: Iterable[tuple[str, str]]) -> str:
         f'<tr><th scope="row">{escape(name)}</th><td class="text">{escape(value)}</td></tr>'
         for name, value in rows
     )
-    return f'<div class="scroll"><table><tbody>{"".join(lines)}</tbody></table></div>'
+    return f"{_SCROLL}<table><tbody>{''.join(lines)}</tbody></table></div>"
 
 
 def _rows(frame: pd.DataFrame, low: Sequence[bool]) -> list[str]:
@@ -152,9 +208,11 @@ def _rows(frame: pd.DataFrame, low: Sequence[bool]) -> list[str]:
 
 
 def _wrapped(frame: pd.DataFrame, rows: Iterable[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(str(column))}</th>' for column in frame.columns)
+    # Long names may break after an underscore.
+    names = [escape(str(column)).replace("_", "_<wbr>") for column in frame.columns]
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
-        f'<div class="scroll"><table><thead><tr><th></th>{head}</tr></thead>'
+        f"{_SCROLL}<table><thead><tr><th></th>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 

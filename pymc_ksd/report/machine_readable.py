@@ -53,7 +53,7 @@ def of_check(
         **report.to_dict(),
         "cause": cause,
         "reasons": reasons,
-        "next_steps": _steps(action, report.verdict.advice),
+        "next_steps": _steps(action, [report.verdict.next_step]),
         "comparison": None if comparison is None else as_records(comparison),
     }
     return {**_envelope("check", exit_code), **found}

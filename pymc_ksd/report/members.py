@@ -1,36 +1,37 @@
-"""What it means that one member of a panel speaks louder than the others, in words."""
+"""What kind of error a test of several kernels found, in words."""
 
 from __future__ import annotations
 
 import numpy as np
 import xarray as xr
 
-#: What is said of the kernel that speaks loudest.
+#: What is said of the kernel with the strongest evidence.
 _NARROW = (
-    "it is narrow, so that the error is of small scale: in the shape of the distribution from one "
-    "point to its neighbours (peaks, gaps, the width of modes), more than in where the mass lies."
+    "a narrow one, so the error is local: peaks, gaps or the width of modes, more than where the "
+    "mass lies."
 )
-_WIDE = (
-    "it is wide, so that the error is of large scale: in the location or the spread of the whole, "
-    "more than in fine structure."
-)
+_WIDE = "a wide one, so the error is global: in the location or spread more than in fine structure."
 _WIDE_NOT_MOMENTS = (
-    "it is wide, so that the error is of large scale, though in no mean or standard deviation."
+    "a wide one, so the error is global, but in no single mean or standard deviation."
 )
 _BULK = (
-    "Only kernels with a tilt reject: the error is in the bulk of the draws, and without a tilt a "
-    "few draws with huge scores hide it."
+    "Only tilted kernels reject: the error is in the bulk of the draws, hidden from the others by "
+    "a few draws with very large scores."
 )
 _OUTLIERS = (
-    "Only kernels without a tilt reject: the error is in a few draws where the density is low, and "
-    "not in the bulk of them."
+    "Only kernels without a tilt reject: the error is in a few draws of low density, not in the "
+    "bulk."
 )
-_MOMENT = "{name} is off by {size:.1f} standard errors: ksd_moments says by how much."
+_KERNEL = "The kernel {name!r} gives the strongest evidence: it is {meaning}"
+_MOMENT = (
+    "The {name} gives the strongest evidence: it is off by {size:.1f} standard errors; ksd_moments "
+    "shows by how much."
+)
 #: How the names of members tell that they are tilted, or no kernels.
 _TILTED, _MOMENTS = ", tilted", ("mean of ", "sd of ")
 
 
-def loudest_member(result: xr.Dataset) -> str:
+def strongest_member(result: xr.Dataset) -> str:
     """Return the name of the member that exceeds its replicates most."""
     return str(result["member"].values[int(np.argmax(result["member_excess"].values))])
 
@@ -46,27 +47,27 @@ def has_tilt(result: xr.Dataset) -> bool:
     return any(str(name).endswith(_TILTED) for name in names)
 
 
-def which_member_speaks(result: xr.Dataset) -> tuple[str, ...]:
+def kind_of_error(result: xr.Dataset) -> tuple[str, ...]:
     """Say what kind of error a rejected test found, by the members that reject."""
     if "member" not in result.dims:
         return ()
-    loudest, said = loudest_member(result), []
-    if not is_kernel(loudest):
-        size = float(result["member_statistic"].sel(member=loudest))
-        said.append(_MOMENT.format(name=f"{loudest[0].upper()}{loudest[1:]}", size=size))
+    strongest, said = strongest_member(result), []
+    if not is_kernel(strongest):
+        size = float(result["member_statistic"].sel(member=strongest))
+        said.append(_MOMENT.format(name=strongest, size=size))
     else:
-        meaning = _size_of_error(result, loudest)
-        said += [f"The kernel {loudest!r} speaks loudest; {meaning}"] if meaning else []
+        meaning = _size_of_error(result, strongest)
+        said += [_KERNEL.format(name=strongest, meaning=meaning)] if meaning else []
     return (*said, *_bulk_or_outliers(result))
 
 
-def _size_of_error(result: xr.Dataset, loudest: str) -> str:
-    """Say whether the loudest kernel is one of the narrow or of the wide ones."""
+def _size_of_error(result: xr.Dataset, strongest: str) -> str:
+    """Say whether the kernel is one of the narrow or of the wide ones."""
     widths = result["member_bandwidth"].values
     if len(np.unique(widths[np.isfinite(widths)])) < 2:
         return ""
     # The first is the reference.
-    if float(result["member_bandwidth"].sel(member=loudest)) < widths[0]:
+    if float(result["member_bandwidth"].sel(member=strongest)) < widths[0]:
         return _NARROW
     names = map(str, result["member"].values)
     moments = [result["member_p_value"].sel(member=name) for name in names if not is_kernel(name)]

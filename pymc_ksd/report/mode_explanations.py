@@ -1,4 +1,4 @@
-"""What was found about modes, in plain words, and what to do next."""
+"""What was found about modes, in words, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,35 +9,30 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.mode_words import about_mode, named, worst_mode
 from pymc_ksd.diagnostics.results import shown_p_value
+from pymc_ksd.diagnostics.sentences import after_rejection
+from pymc_ksd.report.advice import next_step
 from pymc_ksd.report.findings import Explanation, Finding
 
 #: Modes that are described one by one.
 _DESCRIBED = 6
-_AFTER_REJECTION = (
-    "Start chains near every mode (`initvals` of pm.sample), and sample with a method that moves "
-    "between modes: sequential Monte Carlo (pm.sample_smc), tempering, or a parametrization in "
-    "which the modes are one.",
-    "Ask which of the modes are meant: permuted components of a mixture (label switching) say the "
-    "same about the data, and an ordered prior leaves one of them.",
+_LABELS = (
+    "Modes that only permute the components of a mixture (label switching) say the same about the "
+    "data; an ordered prior leaves one of them."
 )
-_UNTOLD = (
-    "Run longer chains from scattered starts, or sample with a method that moves between modes: "
-    "pm.sample_smc, tempering. share_of_posterior says how many draws should be at each mode."
-)
+_SHARES = "share_of_posterior says what share of the draws should be at each mode."
 
 
 def explain_modes(result: xr.Dataset) -> Explanation:
     """Say what modes there are, what they hold, and whether draws visit them as they should."""
     status, conclusion = str(result.attrs["status"]), str(result.attrs["conclusion"])
-    others = tuple(_other_modes(result))
-    advice: tuple[str, ...] = (*others, *_limits(result))
+    details = (*_other_modes(result), *_limits(result))
     if status == "rejected":
-        finding = Finding("rejected", conclusion, (*others, *_AFTER_REJECTION, *_limits(result)))
+        finding = Finding("rejected", conclusion, (*details, _LABELS), after_rejection("modes"))
     elif status == "cannot tell":
-        next_step = (_UNTOLD,) if result.sizes["mode"] else ()
-        finding = Finding("cannot tell", conclusion, (*others, *next_step, *_limits(result)))
+        shares = (_SHARES,) if result.sizes["mode"] else ()
+        finding = Finding("cannot tell", conclusion, (*details, *shares), next_step(result))
     else:
-        finding = Finding("passed" if status == "passed" else "unknown", conclusion, advice)
+        finding = Finding("passed" if status == "passed" else "unknown", conclusion, details)
     return Explanation((finding,), tuple(_numbers(result)))
 
 
@@ -53,8 +48,8 @@ def _other_modes(result: xr.Dataset) -> Iterator[str]:
         yield f"And {len(shown) - _DESCRIBED} more."
     if np.isnan(result["share_of_posterior"]).any():
         yield (
-            "How much of the posterior each mode holds cannot be told: normal distributions around "
-            "the modes fit it too badly."
+            "The share of the posterior at each mode is unknown: the posterior is too far from "
+            "normal around the modes."
         )
 
 
@@ -63,13 +58,13 @@ def _limits(result: xr.Dataset) -> Iterator[str]:
     n_starts, n_lost = int(result.attrs["n_starts"]), int(result.attrs["n_lost"])
     if n_lost:
         yield (
-            f"From {n_lost} of {n_starts} starts no mode was reached: the density kept rising, as "
-            "it does without bound where a scale goes to zero, or was flat. That is no mode, and "
-            "how much of the posterior is there is not known."
+            f"{n_lost} of {n_starts} ascents reached no mode: the density was flat, or kept "
+            "rising, as it does without bound where a scale goes to zero. The share of the "
+            "posterior there is unknown."
         )
     yield (
-        f"A mode that none of {n_starts} ascents reached stays unknown: n_starts=500 looks longer, "
-        "and starts= from where you expect one."
+        f"Modes that none of {n_starts} ascents reached remain unknown; n_starts=500 searches more "
+        "thoroughly, and starts= where you expect a mode."
     )
 
 
@@ -77,7 +72,7 @@ def _numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     """Walk the numbers that matter, each with its meaning."""
     if result.sizes["mode"] > 1 and "p_value" in result:
         shown = shown_p_value(result).removeprefix("p ").removeprefix("= ")
-        yield "p-value", shown, "how often draws of the posterior visit modes this unevenly"
+        yield "p-value", shown, "probability of such uneven visits for draws from the posterior"
     for mode in range(min(result.sizes["mode"], _DESCRIBED) if result.sizes["mode"] > 1 else 0):
         share, error = (float(result[name][mode]) for name in ("share_of_posterior", "mcse"))
         if np.isfinite(share):
@@ -85,4 +80,8 @@ def _numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
             if "share_of_draws" in result:
                 draws = f"; {100 * float(result['share_of_draws'][mode]):.1f} % of the draws"
             value = f"{100 * share:.1f} ± {100 * error:.1f} %"
-            yield f"mode {mode + 1}", value, f"of the mass is at the {named(result, mode)}{draws}"
+            yield (
+                f"mode {mode + 1}",
+                value,
+                f"of the probability is at the {named(result, mode)}{draws}",
+            )

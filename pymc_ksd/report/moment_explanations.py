@@ -1,4 +1,4 @@
-"""Which means and standard deviations are off, in plain words, and what to do next."""
+"""Which means and standard deviations are off, in words, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
+import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd.diagnostics.results import (
     conclusion,
+    is_weak,
     parameter_table,
     shown_p_value,
     status_of,
     why_uncorrected,
     wrong_moments,
 )
+from pymc_ksd.diagnostics.sentences import listed
 from pymc_ksd.report.advice import may_be_chance, next_step
-from pymc_ksd.report.findings import Explanation, Finding, listed
+from pymc_ksd.report.findings import Explanation, Finding, Status
 
 #: Parameters that are listed one by one.
 _LISTED = 5
 #: From how many times as many draws on corrected means are called more exact, and up to how many
 #: the number is told.
 _GAIN, _MOST_GAIN = 1.5, 1_000_000
-#: What to do about means and standard deviations that are off, and what their test does not see.
-_CORRECTED = "stein_mean and stein_sd are the corrected values: use them if the errors are small."
-_MEND_MOMENTS = (
-    "If the errors are large, improve the sampling: longer chains, another parametrization, or "
-    "NUTS in place of an approximation."
-)
 _BLIND_MOMENTS = (
-    "Errors that change neither a mean nor a standard deviation do not show here: ksd_test "
-    "compares whole distributions."
+    "Errors that change no mean or standard deviation are not detected here; ksd_test compares "
+    "whole distributions."
 )
 _NO_PROOF = (
-    "Finding no error does not prove that there is none: margin=0.1 asks for a certificate that "
-    "every mean is within 0.1 sd and every sd within 10 %."
+    "A pass does not prove that there is no error: margin=0.1 asks for a certificate that every "
+    "mean is within 0.1 sd and every sd within 10 %."
 )
 
 
@@ -44,22 +41,31 @@ def explain_moments(moments: xr.Dataset) -> Explanation:
     status, numbers = status_of(moments), tuple(_moment_numbers(moments))
     not_shown = tuple(_not_shown(moments))
     if status == "cannot tell":
-        finding = Finding("cannot tell", conclusion(moments), (next_step(moments), *not_shown))
-        return Explanation((finding,), numbers)
-    if status == "rejected":
-        # The worst is named in the headline.
-        _, *others = wrong_moments(moments) or [""]
-        more = len(others) - _LISTED
-        shown = (f"And {more:,} more, see plot_ksd_moments.",) if more > 0 else ()
-        known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
-        corrected = (_CORRECTED,) if known else ()
-        advice = (*others[:_LISTED], *shown, *may_be_chance(moments), *corrected, _MEND_MOMENTS)
-        advice = (*advice, *not_shown)
-        return Explanation((Finding("rejected", conclusion(moments), advice),), numbers)
-    advice = (*_corrections(moments), *not_shown, _BLIND_MOMENTS)
-    if status == "certified":
-        return Explanation((Finding("certified", conclusion(moments), advice),), numbers)
-    return Explanation((Finding("passed", conclusion(moments), (*advice, _NO_PROOF)),), numbers)
+        finding = Finding("cannot tell", conclusion(moments), not_shown, next_step(moments))
+    elif status == "rejected":
+        details = (*may_be_chance(moments), *_worst(moments), *not_shown)
+        finding = Finding("rejected", conclusion(moments), details, _after_rejection(moments))
+    else:
+        proof = () if status == "certified" else (_NO_PROOF,)
+        details = (*_corrections(moments), *not_shown, _BLIND_MOMENTS, *proof)
+        found: Status = "certified" if status == "certified" else "passed"
+        finding = Finding(found, conclusion(moments), details)
+    return Explanation((finding,), numbers)
+
+
+def _worst(moments: xr.Dataset) -> list[str]:
+    """Say by how much parameters are off, the worst first."""
+    wrong = wrong_moments(moments)
+    more = len(wrong) - _LISTED
+    return [*wrong[:_LISTED], *([f"And {more:,} more, see plot_ksd_moments."] if more > 0 else [])]
+
+
+def _after_rejection(moments: xr.Dataset) -> str:
+    """Return what to do about wrong means and standard deviations."""
+    if is_weak(moments):
+        return next_step(moments)
+    known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
+    return sentences.after_rejection("moments" if known else "uncorrected")
 
 
 def _corrections(moments: xr.Dataset) -> Iterator[str]:
@@ -95,10 +101,10 @@ def _not_shown(moments: xr.Dataset) -> Iterator[str]:
 def _moment_numbers(moments: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     """Walk the numbers of moments that matter, each with its meaning."""
     labels, _ = parameter_table(moments, ["mean"])
-    family = f"the smallest of all means and sds, adjusted for {len(labels):,} parameter(s)"
+    family = f"smallest of all means and sds, adjusted for {len(labels):,} parameter(s)"
     yield "p-value", shown_p_value(moments).removeprefix("p ").removeprefix("= "), family
     if np.isfinite(moments["gain"]):
-        meaning = "how many times as many draws plain means need to be as precise as corrected ones"
+        meaning = "factor by which plain means need more draws to be as precise as corrected ones"
         gain = float(moments["gain"])
         yield (
             "gain",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,12 @@ import pymc_ksd.report.html_page as html
 from pymc_ksd.diagnostics.predictive.marks import where_marked
 from pymc_ksd.diagnostics.results import (
     by_variable,
+    conclusion,
     parameter_table,
     status_of,
     why_uncorrected,
 )
-from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding
+from pymc_ksd.report.findings import APPEARANCE, Explanation, Finding, rich_lines
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -38,52 +39,55 @@ _OF_DRAWS = (
     (
         "test",
         plots.plot_ksd_test,
-        "The test of the draws: the statistic among values it takes for draws that are right.",
+        "The test statistic of the draws (line) and its distribution for exact draws.",
     ),
     (
         "evolution",
         plots.plot_ksd_evolution,
-        "The discrepancy as draws accumulate; draws that are right keep falling with the dashed "
-        "line.",
+        "The discrepancy as draws accumulate. For exact draws it falls with the dashed line.",
     ),
 )
 #: The caption of the picture of parameters.
 _MOMENTS = (
-    "By how much the mean and the standard deviation of each parameter are off, with 95 % "
-    "intervals, the worst first. Errors that may be chance are pale."
+    "Errors of the mean and the standard deviation of each parameter, with 95 % intervals, the "
+    "largest first. Pale errors are not significant."
 )
-#: What is said above the picture and the table of parameters.
+#: What is said above the table of parameters.
 _PARAMETERS = (
-    "By how much the mean and the standard deviation of each parameter are off: bias_mean in "
-    "posterior standard deviations, bias_sd as a fraction of the posterior's. stein_mean is the "
-    "corrected mean and stein_mcse its standard error. Coloured rows have a p_value, adjusted for "
-    "all rows, at or below {level:g}."
+    "bias_mean is the error of the mean in posterior standard deviations, bias_sd that of the "
+    "standard deviation as a fraction. stein_mean is the corrected mean, stein_mcse its standard "
+    "error. Coloured rows have a p_value, adjusted for the number of rows, of at most {level:g}."
 )
 #: Pictures of every observed variable.
 _OF_MODEL = (
     (
         plots.plot_ksd_ppc,
-        "The observed {name} along what speaks loudest, and what the model expects: the median and "
-        "95 % of replicated data. Shaded is where they disagree. {where}",
+        "The observed {name}, and what the model expects: the median and 95 % of replicated data. "
+        "Where they disagree is shaded. {where}",
     ),
     (
         plots.plot_ksd_witness,
-        "What the discrepancy finds between the model and {name}: above zero the model expects "
-        "larger values. Of replicated data, 95 % stay in the band everywhere.",
+        "Where the discrepancy finds that the model and {name} disagree: above zero the model "
+        "expects larger values. Of replicated data, 95 % stay within the band everywhere.",
     ),
+)
+#: What is said above the table of comparisons.
+_COMPARISONS = (
+    "The p-value joins all comparisons of each variable. By itself, each has the p_value in its "
+    "row; coloured rows are at or below the level {level:g}."
 )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`ksd_report` found: it shows itself in a notebook and on a terminal.
+    """What :func:`ksd_report` found, displayed in notebooks and on terminals.
 
     Parameters
     ----------
     title : str
         The page's title.
     verdict : Finding
-        The whole in one sentence, and what to do next.
+        The conclusion in one sentence, and the next step.
     findings : tuple of Finding
         What was found, one by one.
     test, moments, measures, evolution : xarray.Dataset or None
@@ -157,7 +161,16 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the report as HTML for a notebook."""
-        return html.body(self.title, self.verdict, self.findings, self._sections(), self._footer())
+        of_draws, of_model = self._pictures_of_draws(), self._pictures_of_model()
+        # One that matters of the draws and one of the model; what is shown is not shown again.
+        shown = [pictures.pop(0) for pictures in (of_draws, of_model) if pictures]
+        sections = [
+            *self._sections_of_draws(of_draws),
+            *self._sections_of_model(of_model),
+            *self._sections_of_run(),
+        ]
+        footer = self._footer()
+        return html.body(self.title, self.verdict, shown, self.findings, sections, footer)
 
     def __str__(self) -> str:
         """Return the words as plain text."""
@@ -176,7 +189,7 @@ class Report:
         parts: list[Any] = [
             Panel(Text(self.verdict.headline, style=f"bold {colour}"), border_style=colour)
         ]
-        parts += [Text(f"  • {advice}") for advice in self.verdict.advice]
+        parts += rich_lines(self.verdict)
         parts.append(Explanation(self.findings).__rich__())
         if self.summary is not None:
             parts.append(_terminal_table(self.summary))
@@ -206,48 +219,79 @@ class Report:
             "settings": _plain(self.settings),
         }
 
-    def _sections(self) -> list[str]:
-        pictures = [
-            html.picture(plot(getattr(self, name), backend="matplotlib"), caption)
-            for name, plot, caption in _OF_DRAWS
-            if getattr(self, name) is not None
-        ]
-        sections = [html.section("Are the draws right?", pictures)] if pictures else []
+    def _pictures_of_draws(self) -> list[str]:
+        """Return pictures of the draws, that of single parameters first."""
+        drawn = []
         if self.moments is not None:
-            sections.append(_parameters(self.moments, self.summary))
-        if self.check is not None:
-            pictures = [
-                html.picture(
-                    plot(self.check, variable=name, backend="matplotlib"),
-                    caption.format(name=name, where=where_marked(one)).rstrip(),
-                )
-                for name, one in by_variable(self.check).items()
-                for plot, caption in _OF_MODEL
-            ]
-            sections.append(html.section("Does the model explain its data?", pictures))
-        if self._remarks:
-            sections.append(html.section("Notes", map(html.paragraph, self._remarks)))
-        rows = [(key, _shown(value)) for key, value in self.settings.items()]
-        sections.append(html.section("Settings", [html.settings_table(rows)]))
+            plot = plots.plot_ksd_moments(self.moments, backend="matplotlib")
+            drawn.append(html.picture(plot, _MOMENTS, conclusion(self.moments)))
+        for name, plot_of, caption in _OF_DRAWS:
+            result = getattr(self, name)
+            if result is not None:
+                found = conclusion(result) if name == "test" else ""
+                drawn.append(html.picture(plot_of(result, backend="matplotlib"), caption, found))
+        return drawn
+
+    def _pictures_of_model(self) -> list[str]:
+        """Return pictures of the model's checks, those of the worst observed variable first."""
+        checks = {} if self.check is None else by_variable(self.check)
+        return [
+            html.picture(
+                plot(self.check, variable=name, backend="matplotlib"),
+                caption.format(name=name, where=where_marked(checks[name])).rstrip(),
+                conclusion(checks[name]),
+            )
+            for name in sorted(checks, key=lambda name: float(checks[name]["p_value"]))
+            for plot, caption in _OF_MODEL
+        ]
+
+    def _sections_of_draws(self, pictures: Sequence[str]) -> list[str]:
+        sections = []
+        if self.moments is not None and self.summary is not None:
+            level = float(self.moments.attrs["alpha"])
+            wrong = self.summary["p_value"].to_numpy() <= level
+            columns = sorted(self.summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
+            table = html.table(self.summary[columns], list(wrong))
+            contents = [html.paragraph(_PARAMETERS.format(level=level)), table]
+            sections.append(html.section("Means and standard deviations", contents))
+        if pictures:
+            sections.append(html.section("Test of the draws", [html.side_by_side(pictures)]))
         return sections
+
+    def _sections_of_model(self, pictures: Sequence[str]) -> list[str]:
+        if self.check is None:
+            return []
+        rows = {
+            f"{name}: {comparison}": {"p_value": p_value}
+            for name, one in by_variable(self.check).items()
+            for comparison, p_value in [
+                ("all", float(one["p_value"])),
+                *zip(one["comparison"].values, one["comparison_p_value"].values, strict=True),
+            ]
+            if np.isfinite(p_value)
+        }
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        level = float(self.check.attrs["alpha"])
+        contents = [
+            html.paragraph(_COMPARISONS.format(level=level)),
+            html.table(table, list(table["p_value"] <= level)),
+            html.side_by_side(pictures),
+        ]
+        return [html.section("Check of the model against its data", contents)]
+
+    def _sections_of_run(self) -> list[str]:
+        rows = [(key, _shown(value)) for key, value in self.settings.items()]
+        settings = html.section("Settings", [html.settings_table(rows)])
+        if not self._remarks:
+            return [settings]
+        notes = map(html.paragraph, self._remarks)
+        return [html.section("Notes", notes, opened=bool(self.missing)), settings]
 
     def _footer(self) -> str:
         names = ("inference_library_version", "created_at")
         version, time = (self.settings.get(name, "") for name in names)
         method = "Kernelized Stein discrepancy: Liu, Lee and Jordan (2016)."
         return f"pymc_ksd {version}, {time}. {method}"
-
-
-def _parameters(moments: xr.Dataset, summary: pd.DataFrame | None) -> str:
-    """Return the picture of means and standard deviations, and the table with wrong ones marked."""
-    level = float(moments.attrs["alpha"])
-    parts = [html.paragraph(_PARAMETERS.format(level=level))]
-    parts.append(html.picture(plots.plot_ksd_moments(moments, backend="matplotlib"), _MOMENTS))
-    if summary is not None:
-        columns = sorted(summary.columns, key=lambda name: name not in _FIRST_COLUMNS)
-        wrong = summary["p_value"].to_numpy() <= level
-        parts.append(html.table(summary[columns], list(wrong)))
-    return html.section("Which parameters are off, and by how much?", parts)
 
 
 def _terminal_table(summary: pd.DataFrame) -> Any:

@@ -64,7 +64,7 @@ def ksd_report(
     client: Any = None,
     **former: Any,
 ) -> Report:
-    """Check draws and model, and put everything on one page.
+    """Test the draws, check the model, and report everything on one page.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def ksd_report(
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     modes : bool, optional
         Look for modes with :func:`ksd_modes`, and test whether the draws visit them in the right
-        proportions. It costs some thousands of log densities, and is done by default if these take
-        a few seconds at most and there are at most 50 unconstrained coordinates; what is found is
-        then shown if there are several modes.
+        proportions. This takes some thousands of log densities; by default it is done if these take
+        a few seconds at most and there are at most 50 unconstrained coordinates, and shown if there
+        are several modes.
     alpha : float, default 0.05
         Level, at least 0.001: of the test of the draws (:func:`ksd_test`), which joins kernels and
         moments, and of the predictive check of each observed variable. Means and standard
@@ -111,9 +111,9 @@ def ksd_report(
     Returns
     -------
     Report
-        Shows itself in a notebook; ``report.save("report.html")`` writes a page that needs nothing
-        else, ``report.verdict`` has the conclusion, ``report.status`` says "passed", "rejected" or
-        "cannot tell" and ``report.reason`` why it cannot tell.
+        Displayed in notebooks; ``report.save("report.html")`` writes a self-contained page,
+        ``report.verdict`` has the conclusion and the next step, ``report.status`` is "passed",
+        "rejected" or "cannot tell", and ``report.reason`` says why it cannot tell.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def _few_enough(found: _Found, data: Any, max_draws: int) -> Any:
         return data
     step = -(-n // max_draws)
     found.notes.append(
-        f"Of {n:,} draws one in {step} was used, except for ArviZ's warnings. "
+        f"One in {step} of the {n:,} draws was used, except for ArviZ's diagnostics. "
         "ksd_test(model, data) uses all of them."
     )
     return thinned(data, step)
@@ -281,13 +281,13 @@ def _levels(test: xr.Dataset, alpha: float, level: float) -> str:
     """Say how the level of what is told about draws is shared."""
     if float(test.attrs["alpha"]) < alpha:
         return (
-            f"The draws are tested by kernels and by their means and standard deviations, at level "
-            f"{level:g} each, so that the level of both together is {alpha:g}."
+            f"The draws are tested by kernels and by their means and standard deviations, each at "
+            f"level {level:g}; the level of both together is {alpha:g}."
         )
     return (
-        f"The test of the draws, at level {alpha:g}, joins kernels that compare whole "
-        "distributions with a test of means and standard deviations. By themselves these are "
-        f"tested at level {level:g}, which is their part of it."
+        f"The test of the draws, at level {alpha:g}, combines kernels that compare whole "
+        "distributions with a test of means and standard deviations. By themselves, means and "
+        f"standard deviations are tested at level {level:g}."
     )
 
 
@@ -316,7 +316,7 @@ def _check_model(
             raise ValueError("it has no observed data.")
         if n is not None and n < least:
             raise ValueError(
-                f"{n} draws cannot reject at level {alpha:g}; it takes {least:,} or more."
+                f"{n} draws cannot reject at level {alpha:g}; {least:,} or more are needed."
             )
         found.check = ksd_ppc(model, data, **options)
     except _REASONS as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
+import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd.diagnostics.judged import deciding
 from pymc_ksd.diagnostics.measured import DrawsResults
 from pymc_ksd.diagnostics.mode_words import about_mode, conclusion_of_modes, worst_mode
@@ -15,22 +18,17 @@ from pymc_ksd.diagnostics.results import (
     conclusion,
     is_weak,
     rejects,
-    shown_p_value,
     status_of,
     within_margin,
     wrong_moments,
 )
-from pymc_ksd.report.advice import may_be_chance, next_step
+from pymc_ksd.report.advice import next_step
 from pymc_ksd.report.convergence import arviz_findings
 from pymc_ksd.report.explanations import explain
-from pymc_ksd.report.findings import Finding, Status, listed
+from pymc_ksd.report.findings import Finding
+from pymc_ksd.report.misfits import how_to_extend
 from pymc_ksd.samples.containers import draws_group
 
-_MAY_EXPLAIN = "the model may explain its data"
-_UNCHECKED = "the model could not be checked against its data"
-_PARTLY_CHECKED = "the model could be checked against a part of its data only, and may explain it"
-_UNTOLD = "cannot tell whether the model explains its data"
-_MEND_FIRST = "Mend the sampling first, then look at the model again."
 #: Parameters that a verdict names.
 _NAMED = 3
 
@@ -39,7 +37,7 @@ def all_findings(
     found: DrawsResults | None, moments: xr.Dataset | None, check: xr.Dataset | None, data: Any
 ) -> list[Finding]:
     """Say what each check of the draws and of the model found, the draws' first."""
-    findings = [Finding("unknown", "The draws were not tested, see below why.")]
+    findings = [Finding("unknown", "The draws were not tested: see the notes.")]
     if found is not None:
         findings = [*explain(found.test).findings]
         if moments is not None and status_of(moments) == "certified":
@@ -63,7 +61,7 @@ def _beside_certificate(finding: Finding) -> Finding:
     """Take a rejection for what it is where every mean and sd is certified: a remark."""
     if finding.status != "rejected":
         return finding
-    small = "Every mean and sd lies within the margin all the same: decide whether this matters."
+    small = "Every mean and sd is within the margin nevertheless: decide whether this matters."
     return Finding("warning", finding.headline, (small,))
 
 
@@ -90,31 +88,33 @@ def verdict(
     against a part of them, though it should have been. `worst` has the least favourable numbers of
     ArviZ, to be shown where there is no answer.
     """
-    misfit = _misfit(check)
+    misfit = _Misfit.of(check)
     if test is None:
         return _of_model_alone(check, misfit)
     decides = deciding(test, moments)
-    if decides is not None and status_of(decides) == "rejected":
-        warned = any(one.status == "warning" for one in findings)
-        return _of_wrong_draws(decides, moments, misfit, warned=warned)
-    if decides is not None and status_of(decides) == "cannot tell":
-        return _of_untold_draws(decides, misfit, worst)
-    if misfit:
-        return Finding(
-            "rejected",
-            f"The draws pass, but {misfit}.",
-            ("Extend the model where the pictures below show the misfit, and fit it again.",),
-        )
+    assert decides is not None  # there is a test
+    if status_of(decides) == "rejected":
+        return _of_wrong_draws(decides, moments, misfit)
+    if status_of(decides) == "cannot tell":
+        details = (*([worst] if worst else ()), *misfit.by_wrong_draws)
+        return Finding("cannot tell", conclusion(decides), details, next_step(decides))
+    if misfit.names:
+        return misfit.verdict(tested=True)
     if why_untold(check):
-        headline = f"Nothing speaks against these draws; {_UNTOLD}. {' '.join(why_untold(check))}"
-        return Finding("cannot tell", headline, (next_step(check),))
-    found = _of_no_rejection(findings, checked=check is not None, unchecked=unchecked)
-    if decides is None or not within_margin(decides):
-        return found
-    rest = {"passed": "", "unknown": f" {_UNCHECKED[0].upper()}{_UNCHECKED[1:]}."}
-    more = rest.get(found.status, " There are warnings about the draws all the same.")
-    status: Status = "certified" if found.status == "passed" else found.status
-    return Finding(status, conclusion(decides) + more, found.advice)
+        assert check is not None  # it has a reason
+        reason = " ".join(why_untold(check))
+        headline = sentences.verdict_untold(sentences.UNTOLD_MODEL, tested=True, reason=reason)
+        return Finding("cannot tell", headline, (), next_step(check))
+    if unchecked:
+        how_far = sentences.PARTLY_CHECKED if check is not None else sentences.UNCHECKED
+        headline = sentences.verdict_untold(how_far, tested=True)
+        certified = (conclusion(decides),) if within_margin(decides) else ()
+        return Finding("cannot tell", headline, certified, sentences.CHECK_OTHERWISE)
+    if moments is None:
+        return Finding("cannot tell", sentences.UNTESTED_MOMENTS, (), sentences.SEE_WHY)
+    # What is not known of the draws, as with a single chain, is a warning, too.
+    warned = any(one.status in ("warning", "unknown") for one in findings)
+    return _of_pass(decides, checked=check is not None, warned=warned)
 
 
 def with_modes(found: Finding, modes: xr.Dataset | None) -> Finding:
@@ -123,91 +123,98 @@ def with_modes(found: Finding, modes: xr.Dataset | None) -> Finding:
     if modes is None or found.status == "rejected" or status not in ("rejected", "cannot tell"):
         return found
     if status == "cannot tell":
-        return Finding("cannot tell", conclusion_of_modes(modes), explain(modes).findings[0].advice)
-    wrong = f"they visit modes in wrong proportions ({shown_p_value(modes)})"
+        return Finding("cannot tell", conclusion_of_modes(modes), (), next_step(modes))
     which = about_mode(modes, worst_mode(modes))
-    return Finding("rejected", f"Do not use these draws yet: {wrong}. {which}", (_MEND_FIRST,))
+    headline = sentences.verdict_of_modes(float(modes["p_value"]), which)
+    return Finding("rejected", headline, (), explain(modes).findings[0].next_step)
 
 
-def _misfit(check: xr.Dataset | None) -> str:
-    """Say which observed variables are not explained, and how sure that is."""
-    checks = {} if check is None else by_variable(check)
-    wrong = {name: is_weak(one) for name, one in checks.items() if rejects(one)}
-    weak = "there is weak evidence that " if wrong and all(wrong.values()) else ""
-    return f"{weak}the model does not explain {listed(list(wrong))}" if wrong else ""
+@dataclass(frozen=True)
+class _Misfit:
+    """What a check found wrong.
 
+    Attributes
+    ----------
+    names : list of str
+        The observed variables that the model does not fit.
+    p_value : float
+        The smallest of theirs.
+    weak : bool
+        Whether all of them are weak evidence.
+    details : tuple of str
+        Where the worst shows.
+    next_step : str
+        What to do about it.
+    """
 
-def _of_no_rejection(findings: Sequence[Finding], *, checked: bool, unchecked: bool) -> Finding:
-    how_far = _PARTLY_CHECKED if checked else _UNCHECKED
-    if any(one.status in ("warning", "unknown") for one in findings):
-        rest = f"; {how_far}" if unchecked else f"; {_MAY_EXPLAIN}" if checked else ""
-        return Finding(
-            "warning",
-            f"No test rejects, but there are warnings about the draws{rest}.",
-            ("Follow the advice below and run the report again.",),
+    names: list[str]
+    p_value: float = np.nan
+    weak: bool = False
+    details: tuple[str, ...] = ()
+    next_step: str = ""
+
+    @classmethod
+    def of(cls, check: xr.Dataset | None) -> _Misfit:
+        """Return that of a predictive check."""
+        checks = {} if check is None else by_variable(check)
+        wrong = {name: one for name, one in checks.items() if rejects(one)}
+        if not wrong or check is None:
+            return cls([])
+        worst = min(wrong.values(), key=lambda one: float(one["p_value"]))
+        weak, p_value = all(map(is_weak, wrong.values())), float(worst["p_value"])
+        step = how_to_extend(worst, str(worst["contributions_of"].item()))
+        if weak:
+            _, step = sentences.by_chance("fitted", p_value)
+        (details,) = (one.details for one in explain(check).findings[:1])
+        return cls(list(wrong), p_value, weak, details, step)
+
+    @property
+    def by_wrong_draws(self) -> tuple[str, ...]:
+        """What is said of it where the draws may be no sample of the posterior."""
+        names = sentences.listed(self.names)
+        return (sentences.BY_WRONG_DRAWS.format(names=names),) if self.names else ()
+
+    def verdict(self, *, tested: bool) -> Finding:
+        """Return the verdict that the model is rejected; `tested` if the draws were, and passed."""
+        headline = sentences.verdict_of_model(
+            self.names, self.p_value, weak=self.weak, tested=tested
         )
-    if unchecked:
-        return Finding(
-            "unknown",
-            f"Nothing speaks against these draws; {how_far}.",
-            ("See below why, and check the model in another way.",),
-        )
-    rest = f" and {_MAY_EXPLAIN}" if checked else ""
-    return Finding(
-        "passed",
-        f"Nothing speaks against these draws{rest}.",
-        ("Go on. Small errors, and modes that no chain has visited, stay possible.",),
-    )
+        return Finding("rejected", headline, self.details, self.next_step)
 
 
-def _of_model_alone(check: xr.Dataset | None, misfit: str) -> Finding:
-    if misfit and not why_untold(check):
-        return Finding(
-            "rejected",
-            f"{misfit[0].upper()}{misfit[1:]}; the draws could not be tested.",
-            ("See below where the model fails, and extend it there.",),
-        )
-    found = _UNTOLD if why_untold(check) else _MAY_EXPLAIN
-    return Finding(
-        "unknown",
-        f"{found[0].upper()}{found[1:]}; the draws could not be tested.",
-        ("See below why, and look at ArviZ's diagnostics.",),
-    )
-
-
-def _of_untold_draws(test: xr.Dataset, misfit: str, worst: str) -> Finding:
-    """Say that nothing is known: draws that may be no sample cannot reject a model, either."""
-    headline = conclusion(test)
-    if misfit:
-        headline += f" {misfit[0].upper()}{misfit[1:]}, as far as these draws can tell."
-    return Finding("cannot tell", headline, (*([worst] if worst else ()), next_step(test)))
-
-
-def _of_wrong_draws(
-    decides: xr.Dataset, moments: xr.Dataset | None, misfit: str, *, warned: bool
-) -> Finding:
-    """Say that draws are wrong, by their test if it rejects them, and which parameters are off."""
-    others = f"; {misfit}, as far as these draws can tell" if misfit else ""
-    off = moments is not None and status_of(moments) == "rejected"
-    wrong = wrong_moments(moments) if moments is not None and off else []
-    target = "model" if decides.attrs["target"] == "prior" else "posterior"
-    p_value = shown_p_value(decides)
-    if is_weak(decides) and not (moments is not None and off and not is_weak(moments)):
-        step = "Follow the warnings below, and" if warned else "If new draws are rejected as well,"
-        return Finding(
-            "rejected",
-            f"There is weak evidence that these draws do not come from the {target} ({p_value})"
-            f"{others}.",
-            (
-                *may_be_chance(decides),
-                *wrong[:_NAMED],
-                f"{step} look for an error in the sampling.",
-            ),
-        )
-    says = "" if decides is moments else ", says the test"
-    how = f"they do not come from the {target}{says} ({p_value})"
+def _of_pass(decides: xr.Dataset, *, checked: bool, warned: bool) -> Finding:
+    step = sentences.FOLLOW_WARNINGS if warned else sentences.USE
     if within_margin(decides):
-        how = f"they lie outside the margin of {float(decides.attrs['margin']):g}"
-    return Finding(
-        "rejected", f"Do not use these draws yet: {how}{others}.", (*wrong[:_NAMED], _MEND_FIRST)
-    )
+        more = f" {sentences.WARNINGS}" if warned else ""
+        return Finding("certified", conclusion(decides) + more, (), step)
+    headline = sentences.verdict_of_pass(_source(decides), checked=checked, warned=warned)
+    return Finding("passed", headline, (), step)
+
+
+def _of_model_alone(check: xr.Dataset | None, misfit: _Misfit) -> Finding:
+    if misfit.names and not why_untold(check):
+        return misfit.verdict(tested=False)
+    about = sentences.UNTOLD_MODEL if why_untold(check) else sentences.CONSISTENT
+    headline = sentences.verdict_untold(about, tested=False)
+    return Finding("cannot tell", headline, (), sentences.SEE_WHY)
+
+
+def _of_wrong_draws(decides: xr.Dataset, moments: xr.Dataset | None, misfit: _Misfit) -> Finding:
+    """Say that draws are wrong, by their test if it rejects them, and which parameters are off."""
+    off = moments is not None and status_of(moments) == "rejected"
+    wrong = wrong_moments(moments)[:_NAMED] if moments is not None and off else []
+    weak = is_weak(decides) and not (moments is not None and off and not is_weak(moments))
+    headline = sentences.verdict_of_draws(_source(decides), float(decides["p_value"]), weak=weak)
+    if within_margin(decides):
+        headline = sentences.verdict_of_margin(float(decides.attrs["margin"]))
+    details = (*wrong, *misfit.by_wrong_draws)
+    if weak:
+        often, step = sentences.by_chance("posterior", float(decides["p_value"]))
+        return Finding("rejected", headline, (often, *details), step)
+    # Weak evidence of one may stand beside clear evidence of the other.
+    step = sentences.after_rejection("posterior") if is_weak(decides) else next_step(decides)
+    return Finding("rejected", headline, details, step)
+
+
+def _source(decides: xr.Dataset) -> str:
+    return "model" if decides.attrs["target"] == "prior" else "posterior"

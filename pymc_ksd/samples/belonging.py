@@ -92,7 +92,7 @@ def not_together(
         return ""
     return (
         f"{', '.join(map(repr, different))} in `data` is not what `model` computes from the same "
-        "draws: draws and model do not belong together, or the draws were changed since."
+        "draws: draws and model do not belong together, or the draws were changed."
         f"{'' if is_bambi else _GIVE_BAMBI}"
     )
 

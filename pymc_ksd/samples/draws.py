@@ -89,7 +89,7 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     if n_draws < _FEW_DRAWS and not is_part:
         warn_user(
             f"Only {n_draws} draws in each chain: with fewer than {_FEW_DRAWS} their correlation "
-            "cannot be estimated, and the p-value is not to be trusted.",
+            "cannot be estimated, and the p-value cannot be trusted.",
             DrawsWarning,
         )
     if n_draws * n_chains < 2 and not is_part:

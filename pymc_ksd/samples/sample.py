@@ -12,7 +12,7 @@ from pymc_ksd.samples.chains import autocorrelation_time_of, largest_rhat_of, rh
 
 
 class DrawsWarning(UserWarning):
-    """Something about draws because of which their test is less sure than it looks."""
+    """A warning about draws whose test is less reliable than it looks."""
 
 
 @dataclass(frozen=True)

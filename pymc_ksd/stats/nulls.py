@@ -37,7 +37,7 @@ def _check_finite(statistic: float, replicates: np.ndarray) -> None:
     """Refuse numbers from which no p-value follows."""
     if not (np.isfinite(statistic) and np.isfinite(replicates).all()):
         raise ValueError(
-            "The statistic, or what it is held against, is not finite: scores of `data` are so "
+            "The statistic or its null distribution is not finite: scores of `data` are so "
             "large that their squares overflow. Look for points at the edge of the support."
         )
 

@@ -79,7 +79,7 @@ def test_a_missed_mode_is_rejected_in_words(rng):
     assert words in result.attrs["conclusion"]
     explanation = explain(result)
     assert words in explanation.findings[0].headline
-    assert "A mode that none of" in str(explanation)
+    assert "Modes that none of" in str(explanation)
     assert "The first mode near" in str(explanation)
 
 
@@ -109,7 +109,7 @@ def test_one_mode_is_no_test(rng):
     assert result.sizes["mode"] == 1
     assert result.attrs["status"] == "passed"
     assert result["p_value"] == 1
-    assert "One mode was found" in str(explain(result))
+    assert "one mode was found" in str(explain(result))
 
 
 # Chains
@@ -210,7 +210,7 @@ def test_no_mode_where_the_density_has_no_bound():
     result = ksd_modes(model, random_seed=1)
     assert result.sizes["mode"] == 0
     assert result.attrs["n_lost"] == result.attrs["n_starts"]
-    assert "the density kept rising" in str(explain(result))
+    assert "or kept rising" in str(explain(result))
     rng = np.random.default_rng(0)
     draws = xr.Dataset(
         {

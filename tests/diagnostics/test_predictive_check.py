@@ -267,7 +267,7 @@ def test_picture_shows_the_data(curved):
     axes = collection.get_target("y", {})
     dots = collection.viz["observations"]["y"].item().get_offsets()
     np.testing.assert_allclose(dots, np.column_stack([x, model.rvs_to_values[model["y"]].data]))
-    assert "weak evidence that the model does not explain y (p = 0.048)" in axes.get_title()
+    assert "(p = 0.048): weak evidence that the model does not fit y" in axes.get_title()
 
 
 def test_true_model_is_not_rejected():

@@ -72,5 +72,5 @@ def test_conclusion_says_what_was_found():
     rng = np.random.default_rng(2)
     good = ksd_test(score, rng.normal(size=100), random_seed=0)
     bad = ksd_test(score, rng.normal(2, 1, size=100), random_seed=0, alpha=0.01)
-    assert conclusion(good).startswith("Not rejected at level 0.05 (p = 0.")
+    assert conclusion(good).startswith("Passed at level 0.05 (p = 0.")
     assert conclusion(bad).startswith("Rejected at level 0.01 (p = 0.001): the data do not")

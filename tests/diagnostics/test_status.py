@@ -95,7 +95,7 @@ def test_frozen_chains_do_not_pass(rng, score):
     frozen = np.repeat(rng.normal(size=(4, 1, 2)), 250, axis=1)
     result = ksd_test(score, draws(frozen), random_seed=0)
     assert result.attrs["status"] == "cannot tell"
-    assert "stand still" in result.attrs["conclusion"]
+    assert "do not move" in result.attrs["conclusion"]
 
 
 def test_chains_that_disagree_do_not_pass(rng):
@@ -233,7 +233,8 @@ def test_draws_of_another_model_do_not_pass(of_another_model):
     assert result.attrs["status"] == "cannot tell"
     assert "'shifted' in `data` is not what `model` computes" in result.attrs["reason"]
     assert result.attrs["mismatch"] == result.attrs["reason"]
-    assert explain(result).findings[0].advice[0].startswith("Test draws of this very model")
+    step = explain(result).findings[0].next_step
+    assert step.startswith("Test draws that were made with this model")
     with pytest.warns(DrawsWarning, match="do not belong together"):
         moments = ksd_moments(*of_another_model)
     assert moments.attrs["mismatch"] == result.attrs["mismatch"]
@@ -258,12 +259,12 @@ def test_draws_of_another_model_say_nothing_of_this_one(rng, centre):
     assert check.attrs["status"] == status_of(check) == "cannot tell"
     assert "belong together" in check.attrs["conclusion"]
     assert check.attrs["mismatch"] == check.attrs["reason"]
-    advice = "Test draws of this very model"
+    advice = "Test draws that were made with this model"
     assert explain(check).findings[0].advice[0].startswith(advice)
     # Whatever the words of the reason are.
     other = check.assign_attrs(reason="Something else.")
     assert explain(other).findings[0].advice[0].startswith(advice)
-    fewer = check.assign_attrs(mismatch="", reason="These draws belong together.")
+    fewer = check.assign_attrs(mismatch="", reason="They belong together.", reason_code="")
     assert not explain(fewer).findings[0].advice[0].startswith(advice)
     with pytest.warns(DrawsWarning, match="do not belong together"):
         new = ksd_test(model, values, posterior=posterior, random_seed=0, n_bootstrap=39)
@@ -275,7 +276,7 @@ def test_one_draw_of_few_that_decides_is_called_one(rng):
     score = Score.from_callable(lambda x: np.where(np.abs(x) == np.abs(x).max(), 1e3, -x), 1)
     result = ksd_test(score, draws(values), random_seed=0, autocorrelation_time=0.1)
     assert result.attrs["status"] == "cannot tell"
-    assert result.attrs["reason"].startswith("1 of 40 draws holds 100% of the statistic")
+    assert result.attrs["reason"].startswith("1 of 40 draws holds 100 % of the statistic")
     assert len(explain(result).findings) == 1
 
 

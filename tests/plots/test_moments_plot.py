@@ -56,7 +56,7 @@ def test_plot_shows_every_number_at_its_place(rng):
     assert [text.get_text() for text in legend.get_texts()] == [
         "mean, in posterior sd",
         "sd (0.1 is 10 %)",
-        "may be chance",
+        "not significant",
     ]
     plt.close(figure)
 
@@ -140,7 +140,7 @@ def test_plot_says_what_cannot_be_corrected(rng):
 @pytest.mark.parametrize(
     ("attrs", "title"),
     [
-        ({}, "Nothing is off by more than chance"),
+        ({}, "No significant error in any mean or sd"),
         ({"status": "cannot tell"}, "Cannot tell whether means and standard deviations are right"),
         (
             {"status": "certified", "margin": 0.1, "target": "posterior"},

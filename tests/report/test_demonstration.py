@@ -5,29 +5,49 @@ import pytest
 from rich.console import Console
 
 from pymc_ksd import ksd_test
-from pymc_ksd.report.demonstration import NEWCOMB, main
+from pymc_ksd.report import demonstration
+from pymc_ksd.report.demonstration import BREAKS, NEWCOMB, REPORT, TENSION, examine_data, main
 
 
-def test_demonstration_passes_one_test_and_fails_another(tmp_path):
+def test_one_model_of_the_measurements_passes_and_one_is_rejected():
+    normal, student = examine_data()
+    assert normal["p_value"] <= 0.01
+    assert student["p_value"] > 0.05
+
+
+@pytest.mark.slow
+def test_demonstration_answers_the_three_questions_and_writes_a_report(tmp_path):
     text = io.StringIO()
-    normal, student = main(tmp_path, console=Console(file=text, width=100))
-    assert normal["p_value"] <= 0.05 < student["p_value"]
-    assert "rejected" in text.getvalue()
-    assert "What to conclude" in text.getvalue()
-    assert (tmp_path / "ksd_demo.png").stat().st_size > 5_000
+    found = main(tmp_path, console=Console(file=text, width=120))
+    shown = text.getvalue()
+    assert [found.nuts.test.attrs["status"], found.advi.status] == ["passed", "rejected"]
+    assert found.nuts.check["p_value"] <= 0.01
+    assert found.nuts.verdict.headline.startswith("Rejected: the model does not fit breaks")
+    # Which parameter of ADVI's is off, and by how much, in its own units.
+    assert "too narrow (0.0" in found.advi.verdict.details[0]
+    for words in ("normal", "Student-t", "NUTS", "ADVI", "negative binomial", "What follows"):
+        assert words in shown
+    assert shown.count("rejected") == 3
+    assert shown.count("passed") == 2
+    page = (tmp_path / REPORT).read_text(encoding="utf-8")
+    assert found.nuts.verdict.headline in page
+    assert len(page) < 1_000_000
 
 
-def test_demonstration_knows_a_test_that_cannot_tell(tmp_path, monkeypatch):
+def test_demonstration_knows_a_test_that_cannot_tell(monkeypatch):
     def untold(*args, **options):
         attrs = {"status": "cannot tell", "reason": "There are too few data."}
         return ksd_test(*args, **options).assign(p_value=0.3).assign_attrs(attrs)
 
-    monkeypatch.setattr("pymc_ksd.report.demonstration.ksd_test", untold)
-    text = io.StringIO()
-    main(tmp_path, console=Console(file=text, width=200))
-    assert text.getvalue().count("cannot tell") == 2
-    assert "There are too few data." in text.getvalue()
-    assert "not rejected" not in text.getvalue()
+    monkeypatch.setattr(demonstration, "ksd_test", untold)
+    table = demonstration.Table("", "", "", "")
+    for result in examine_data():
+        finding = demonstration.explain(result).findings[0]
+        demonstration._answer(table, "normal", finding, float(result["p_value"]))
+    console = Console(file=io.StringIO(), width=200)
+    console.print(table)
+    assert console.file.getvalue().count("There are too few data.") == 2
+    assert "passed" not in console.file.getvalue()
 
 
 def test_newcomb_data_are_complete():
@@ -35,3 +55,10 @@ def test_newcomb_data_are_complete():
     assert len(NEWCOMB) == 66
     assert NEWCOMB.mean() == pytest.approx(26.21, abs=0.005)
     assert np.sort(NEWCOMB)[2:].mean() == pytest.approx(27.75, abs=0.005)
+
+
+def test_breaks_of_yarn_are_complete():
+    # The published means of 18 looms at low, medium and high tension.
+    means = [BREAKS[TENSION == level].mean() for level in (0, 1, 2)]
+    assert len(BREAKS) == 54
+    assert means == pytest.approx([36.39, 26.39, 21.67], abs=0.005)

@@ -11,8 +11,11 @@ from rich.console import Console
 
 from pymc_ksd import Score, explain, ksd, ksd_evolution, ksd_moments, ksd_ppc, ksd_test
 from pymc_ksd.diagnostics.results import Uncorrected, parameter_sizes
+from pymc_ksd.diagnostics.sentences import EXTENSIONS
+from pymc_ksd.models.lattice import kind_of_outcome
 from pymc_ksd.report.convergence import arviz_findings, worst_numbers
 from pymc_ksd.report.explanations import low_share
+from pymc_ksd.report.misfits import how_to_extend
 
 STANDARD = Score.from_callable(lambda x: -x, dim=2)
 
@@ -40,8 +43,9 @@ def test_rejected_data_name_what_contributes_most(two_variables, rng):
     words = explain(ksd_test(two_variables, data, random_seed=0))
     assert words.status == "rejected"
     assert headline(words).startswith("Rejected at level 0.05")
-    speaks, contributes, *_ = words.findings[0].advice
-    assert "speaks loudest; it is wide, so that the error is of large scale" in speaks
+    evidence, contributes = words.findings[0].details
+    assert "gives the strongest evidence: it is a wide one, so the error is global" in evidence
+    assert words.findings[0].next_step.startswith("Compare draws from the model with the data")
     assert contributes.startswith("Most of the discrepancy comes from bad")
     assert [name for name, _, _ in words.numbers] == ["p-value", "statistic", "ess_ksd"]
 
@@ -50,7 +54,7 @@ def test_data_that_fit_get_a_warning_about_evidence(two_variables, rng):
     data = {"good": rng.normal(size=200), "bad": rng.normal(size=200)}
     words = explain(ksd_test(two_variables, data, random_seed=0))
     assert words.status == "passed"
-    assert "No evidence against a model is not evidence for it" in str(words)
+    assert "A pass does not prove the model right" in str(words)
 
 
 def test_draws_get_advice_about_samplers(labelled):
@@ -77,7 +81,7 @@ def test_evolution_that_levels_off_is_a_warning(rng):
     biased = ksd_evolution(STANDARD, draws_of(rng.normal(size=(4, 1000, 2)) + 0.5))
     words = explain(biased)
     assert words.status == "warning"
-    assert "hardly more than the first" in headline(words)
+    assert "hardly better than after the first" in headline(words)
     exact = ksd_evolution(STANDARD, draws_of(rng.normal(size=(4, 1000, 2))))
     assert explain(exact).status == "passed"
 
@@ -98,9 +102,40 @@ def test_checks_of_several_variables_start_with_the_misfit(checked):
     words = explain(checked)
     assert [finding.status for finding in words.findings] == ["rejected", "passed"]
     assert "curved" in headline(words)
-    assert "residuals" in words.findings[0].advice[0]  # whose mean is off, too
-    assert "changes with the inputs" in words.findings[0].advice[1]
-    assert "lenient" in words.findings[1].advice[0]
+    residuals, inputs, observations = words.findings[0].details
+    assert "residuals" in residuals  # whose mean is off, too
+    assert inputs == "The misfit depends on the inputs."
+    assert re.match(r"The observations that contribute most: curved\[\d+\], curved", observations)
+    assert "heavier tails or skewness" in words.findings[0].next_step
+    assert "lenient" in words.findings[1].details[0]
+
+
+@pytest.mark.parametrize("strongest", list(EXTENSIONS))
+@pytest.mark.parametrize("outcome", ["continuous", "count", "binary", "category"])
+def test_extensions_suit_the_likelihood(checked, outcome, strongest):
+    one = checked.sel(variable="curved").assign_attrs(outcome=f"curved: {outcome}\nnoise: x")
+    step = how_to_extend(one, strongest)
+    for word in ("transform", "log", "scale", "skewness"):
+        assert word not in step or (outcome, word) in {
+            ("continuous", "scale"),
+            ("continuous", "skewness"),
+        }
+    if strongest in ("residuals", "parameters"):
+        assert ("negative binomial" in step) == (outcome == "count")
+
+
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [
+        (pm.Normal.dist(), "continuous"),
+        (pm.Poisson.dist(2.0), "count"),
+        (pm.Bernoulli.dist(0.5), "binary"),
+        (pm.Categorical.dist([0.5, 0.5]), "category"),
+        (pm.Multinomial.dist(3, [0.5, 0.5]), "category"),
+    ],
+)
+def test_kinds_of_outcomes(variable, kind):
+    assert kind_of_outcome(variable) == kind
 
 
 def test_many_inputs_are_compared_one_by_one_and_named():
@@ -115,7 +150,7 @@ def test_many_inputs_are_compared_one_by_one_and_named():
     words = explain(check)
     assert words.status == "rejected"
     advice = "\n".join(words.findings[0].advice)
-    assert advice.count("The misfit changes with the inputs") == 1
+    assert advice.count("The misfit depends on the inputs, most of all on") == 1
     assert "[2]" in advice
 
 
@@ -128,13 +163,14 @@ def test_a_p_value_near_the_level_may_be_chance(rng):
     assert ["by chance" in text for text in advice.values()] == [False, True, False]
 
 
-@pytest.mark.parametrize(("p_value", "once"), [(0.04995, "once in 20 tests"), (0.02, "once in 50")])
+@pytest.mark.parametrize(("p_value", "once"), [(0.04995, "1 of 20 tests"), (0.02, "1 of 50")])
 def test_weak_evidence_is_called_so(p_value, once, rng):
     result = ksd_test(STANDARD, rng.normal(size=(100, 2)), random_seed=0)
     weak = explain(result.assign(p_value=p_value))
     assert weak.status == "rejected"
     assert "weak evidence that the data do not come from the model" in headline(weak)
-    assert once in weak.findings[0].advice[0]
+    assert once in weak.findings[0].details[0]
+    assert weak.findings[0].next_step.startswith("Repeat the test with new data")
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
@@ -150,9 +186,10 @@ def test_weak_evidence_against_a_fitted_model_is_called_so(checked):
     rejected = checked["p_value"].copy(data=[0.045, 0.6])
     words = explain(checked.assign(p_value=rejected))
     assert headline(words) == (
-        "There is weak evidence that the model does not explain curved (p = 0.045)."
+        "Rejected at level 0.05 (p = 0.045): weak evidence that the model does not fit curved."
     )
-    assert "up to once in 22 checks" in words.findings[0].advice[0]
+    assert "up to 1 of 22 checks" in words.findings[0].details[0]
+    assert words.findings[0].next_step.startswith("Repeat the check with other data")
     assert "weak" not in str(explain(checked))  # as small as 60 draws allow
 
 
@@ -168,9 +205,9 @@ def test_a_test_that_cannot_tell_says_why_and_what_to_do(rng):
     )
     assert len(words.findings[0].advice) == 1
     numbers = {name: (value, meaning) for name, value, meaning in words.numbers}
-    assert numbers["p-value"][1] == "says nothing here"
-    assert numbers["ESS"][1] == "effective draws of 1,000, chain by chain"
-    assert "no sign" not in str(words)
+    assert numbers["p-value"][1] == "not meaningful here"
+    assert numbers["ESS"][1] == "effective sample size of 1,000 draws"
+    assert "consistent" not in str(words)
     assert "Cannot tell" in words._repr_html_()
     # Of chains that stand still no p-value is an answer.
     assert explain(result.assign(p_value=0.001).assign_attrs(CANNOT_TELL)).status == "cannot tell"
@@ -180,7 +217,7 @@ def test_a_check_that_cannot_tell_is_no_pass(checked):
     few = checked.assign(p_value=checked["p_value"].copy(data=[0.2, 0.6]))
     words = explain(few.assign_attrs(status="cannot tell", reason="There are 4 draws."))
     assert [finding.status for finding in words.findings] == ["cannot tell"] * 2
-    assert headline(words) == "Cannot tell whether the model explains curved. There are 4 draws."
+    assert headline(words) == "Cannot tell whether the model fits curved. There are 4 draws."
     # One variable of several that is rejected does not make the others so.
     one = explain(checked.assign_attrs(status="rejected", reason=""))
     assert [finding.status for finding in one.findings] == ["rejected", "passed"]
@@ -195,11 +232,11 @@ def test_few_draws_that_decide_are_told(share, told, rng):
     found = [one for one in words.findings if one.status == "warning"]
     assert len(found) == told
     if told:
-        assert found[0].headline == ("1 % of the draws hold 83% of the statistic: so few decide.")
+        assert found[0].headline == "1 % of the draws hold 83 % of the statistic."
         few = explain(result.assign_attrs(diagonal_share=share, n=40)).findings[1]
-        assert few.headline == "1 of 40 draws holds 83% of the statistic: so few decide."
+        assert few.headline == "1 of 40 draws holds 83 % of the statistic."
         # Said once, where it is why the test cannot tell.
-        reason = {"status": "cannot tell", "reason": "1 % of the draws hold 83% of the statistic."}
+        reason = {"status": "cannot tell", "reason": "1 % of the draws hold 83 % of the statistic."}
         assert len(explain(result.assign_attrs(diagonal_share=share, **reason)).findings) == 1
 
 
@@ -214,9 +251,9 @@ def test_draws_are_worth_at_most_their_number(rng):
     measures = ksd(STANDARD, draws_of(rng.normal(size=(4, 250, 2))))
     lucky = measures.assign(ess_ksd=1484.0)
     words = explain(lucky)
-    assert headline(words) == "By their discrepancy, 1,000 draws are as good as exact ones."
+    assert headline(words) == "The discrepancy of 1,000 draws is that of exact draws."
     assert "1,484" not in str(words)
-    assert "are worth 23 exact ones" in headline(explain(measures.assign(ess_ksd=23.0)))
+    assert "is that of 23 exact draws" in headline(explain(measures.assign(ess_ksd=23.0)))
     result = ksd_test(STANDARD, draws_of(rng.normal(size=(4, 250, 2))), random_seed=0)
     assert "1,484" not in str(explain(result.assign(ess_ksd=1484.0)))
 
@@ -231,10 +268,10 @@ def test_single_parameters_are_not_blamed_or_cleared_where_they_are_correlated(r
     assert parameter_sizes(measures)[1][:, 0].min() > 1000
     assert ksd_test(score, draws_of(values), random_seed=0)["p_value"] <= 1 / 1001
     words = "\n".join(explain(measures).findings[0].advice)
-    assert "cannot see an error that correlated ones share" in words
+    assert "cannot detect an error that correlated ones share" in words
     assert "ksd_test" in words
     low = explain(ksd(STANDARD, draws_of(rng.normal([0.0, 0.5], 1.0, size=(4, 500, 2)))))
-    assert "not that these are the wrong ones" in low.findings[0].advice[0]
+    assert "other parameters may be the cause" in low.findings[0].details[0]
 
 
 def test_exact_draws_of_many_parameters_are_not_called_biased(rng):
@@ -292,14 +329,22 @@ def test_moments_say_which_parameter_is_off_and_by_how_much(rng):
     moments = moments_of(rng, [0.0, -0.3, 0.15], [1.0, 0.6, 1.0])
     words = explain(moments)
     assert words.status == "rejected"
-    worst, other = headline(words).split("). ")[1], words.findings[0].advice[0]
+    worst, (first, other) = headline(words).split("). ")[1], words.findings[0].details
     mean, sd = re.fullmatch(
         r"x\[1\]: mean (0\.\d+) sd too low, sd (\d+) % too narrow; 1 more is off\.", worst
     ).groups()
     assert float(mean) == pytest.approx(0.3, abs=0.1)
     assert float(sd) == pytest.approx(40, abs=5)
-    assert re.fullmatch(r"x\[2\]: mean 0\.\d+ sd too high", other)
-    assert "stein_mean" in words.findings[0].advice[1]
+    # In the draws' own units, too: the model's mean is 0, its sd 1.
+    number = r"(-?\d\.\d+(?:e-\d+)?|0|1)"
+    values = re.fullmatch(
+        rf"x\[1\]: mean \S+ sd too low \({number} instead of {number}\), "
+        rf"sd \d+ % too narrow \({number} instead of {number}\)",
+        first,
+    )
+    assert list(map(float, values.groups())) == pytest.approx([-0.3, 0, 0.6, 1], abs=0.1)
+    assert re.match(r"x\[2\]: mean 0\.\d+ sd too high \(", other)
+    assert "stein_mean" in words.findings[0].next_step
     assert "x[0]" not in str(words)
     assert dict((name, value) for name, value, _ in words.numbers)["p-value"] == "< 1e-10"
 
@@ -307,16 +352,16 @@ def test_moments_say_which_parameter_is_off_and_by_how_much(rng):
 def test_many_wrong_moments_are_counted(rng):
     words = explain(moments_of(rng, [0.3] * 12, [1.0] * 12))
     assert headline(words).endswith("; 11 more are off.")
-    listed = [one for one in words.findings[0].advice if "sd too high" in one]
+    listed = [one for one in words.findings[0].details if "sd too high" in one]
     assert len(listed) == 5
-    assert "And 6 more, see plot_ksd_moments." in words.findings[0].advice
+    assert "And 7 more, see plot_ksd_moments." in words.findings[0].details
 
 
 def test_moments_that_are_right(rng):
     moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
     words = explain(moments)
     assert words.status == "passed"
-    assert "no mean or standard deviation is off by more than chance" in headline(words)
+    assert "no significant error in any mean or standard deviation" in headline(words)
     assert "as precise as those of more than 2,000,000,000 draws" in str(words)
     worth = {gain: str(explain(moments.assign(gain=gain))) for gain in (1.4, 22.4, np.nan)}
     assert ["(stein_mean)" in text for text in worth.values()] == [False, True, False]
@@ -340,18 +385,16 @@ def test_certificates_in_words(rng):
     assert words.status == "certified"
     assert headline(words) == (
         "Certified: every mean is within 0.2 sd and every sd within 20 % of the model's "
-        "(95 % sure)."
+        "(95 % confidence)."
     )
     assert "margin=0.1" not in str(words)
     outside = explain(moments_of(rng, [0.05, 0.4], [1.0, 1.0], margin=0.2))
     assert outside.status == "rejected"
-    assert headline(outside).startswith(
-        "Rejected at level 0.05: outside the margin of 0.2. x[1]: mean 0."
-    )
+    assert headline(outside).startswith("Rejected at level 0.05: outside the margin. x[1]: mean 0.")
     assert "x[0]" not in str(outside)  # off, and within the margin
     untold = explain(moments_of(rng, [0.0, 0.0], [1.0, 1.0], margin=0.01))
     assert untold.status == "cannot tell"
-    assert "would certify them" in headline(untold) or "would decide" in headline(untold)
+    assert "would be enough to" in headline(untold)
 
 
 def test_what_is_too_far_off_has_no_number(rng):
@@ -371,7 +414,7 @@ def test_what_is_too_far_off_has_no_number(rng):
 @pytest.mark.parametrize(
     ("why", "words"),
     [
-        (Uncorrected.FEW_DECIDE, "x[0]: off, but a few draws decide the correction."),
+        (Uncorrected.FEW_DECIDE, "x[0]: off, but a few draws dominate the correction."),
         (Uncorrected.DISAGREE, "x[0]: off, but parts of the draws disagree about the correction."),
         (Uncorrected.TOO_FAR, "x[0]: too far off to be corrected."),
     ],
@@ -409,9 +452,9 @@ def test_weak_evidence_of_moments_is_called_so(p_value, weak, rng):
     moments = moments_of(rng, [0.0, 0.0], [1.0, 1.0])
     moments["x"].loc[{"k": 0, "diagnostic": ["bias_sd", "p_sd"]}] = [0.042, p_value]
     words = explain(moments.assign(p_value=p_value).assign_attrs(status="rejected"))
-    assert ("which is weak evidence" in headline(words)) == weak
+    assert ("weak evidence" in headline(words)) == weak
     assert headline(words).endswith("x[0]: sd 4.2 % too wide.")
-    assert ("by chance once in 33 tests" in str(words)) == weak
+    assert ("by chance in 1 of 33 tests" in str(words)) == weak
 
 
 def test_moments_come_back_from_a_file(rng, tmp_path):
@@ -445,9 +488,9 @@ def test_arviz_finds_chains_that_disagree_few_draws_divergences_and_energy(rng):
     found = arviz_findings(draws_of(values, sample_stats=statistics))
     text = "\n".join(finding.headline for finding in found)
     assert "R-hat is above 1.01 for x" in text
-    assert "Fewer than 400 effective draws of x" in text
+    assert "The effective sample size is below 400 for x" in text
     assert f"{int(statistics['diverging'].sum())} of 800 transitions diverged" in text
-    assert "800 transitions reached the largest depth" in text
+    assert "800 transitions reached the maximum tree depth" in text
     assert "E-BFMI is below 0.3 in chain 0, 1, 2, 3" in text
 
 

@@ -23,9 +23,9 @@ from pymc_ksd.report import run_checks
 ksd_report = partial(pymc_ksd.ksd_report, random_seed=0)
 MARKUP = "<script>alert(1)</script>"
 LEVELS = (
-    "The test of the draws, at level 0.05, joins kernels that compare whole distributions with a "
-    "test of means and standard deviations. By themselves these are tested at level 0.025, which "
-    "is their part of it."
+    "The test of the draws, at level 0.05, combines kernels that compare whole distributions with "
+    "a test of means and standard deviations. By themselves, means and standard deviations are "
+    "tested at level 0.025."
 )
 
 
@@ -65,7 +65,7 @@ def test_a_good_fit_passes(good):
     assert good.reason == ""
     assert not good.rejected
     assert good.verdict.headline == (
-        "Nothing speaks against these draws and the model may explain its data."
+        "Passed: the draws are consistent with the posterior, and the data with the model."
     )
     assert {one.status for one in good.findings} == {"passed"}
     assert good.notes == (LEVELS,)
@@ -99,13 +99,15 @@ def test_moments_reject_what_the_test_does_not(monkeypatch):
     assert report.status == "rejected"
     assert report.reason == ""
     assert report.verdict.headline.startswith(
-        "Do not use these draws yet: they do not come from the posterior (p"
+        "Rejected: the draws do not come from the posterior (p"
     )
-    culprit = report.verdict.advice[0]
-    assert re.fullmatch(r"beta\[constant\]: mean 0\.\d+ sd too high", culprit)
+    (culprit,) = report.verdict.details
+    assert re.fullmatch(
+        r"beta\[constant\]: mean 0\.\d+ sd too high \(0\.930 instead of 0\.912\)", culprit
+    )
     assert report.to_dict()["moments"]["status"] == "rejected"
     rejected = [one for one in report.findings if one.status == "rejected"]
-    assert [culprit in one.headline for one in rejected] == [True]
+    assert [culprit in one.details for one in rejected] == [True]
     # Also of chains of which the test as a whole cannot tell.
     changed(monkeypatch, p_value=0.3, status="cannot tell", reason=REASON)
     report = ksd_report(model, draws, predictive=False)
@@ -123,10 +125,11 @@ def test_weak_evidence_by_moments_is_called_so(monkeypatch):
     )
     report = ksd_report(model, draws, predictive=False)
     assert report.verdict.headline == (
-        "There is weak evidence that these draws do not come from the posterior (p = 0.02)."
+        "Rejected, on weak evidence: the draws may not come from the posterior (p = 0.02)."
     )
-    assert "by chance once in 50 tests" in report.verdict.advice[0]
-    assert report.verdict.advice[1] == "beta[constant]: mean 0.1 sd too high"
+    often, bias = report.verdict.details
+    assert "by chance in 1 of 50 tests" in often
+    assert bias.startswith("beta[constant]: mean 0.1 sd too high (")
 
 
 def test_moments_that_cannot_tell_do_not_change_the_status(monkeypatch):
@@ -150,7 +153,7 @@ def test_moments_that_cannot_be_had_are_no_pass(monkeypatch):
     report = ksd_report(*regression(), predictive=False)
     assert report.status == "cannot tell"
     assert report.reason == "Means and standard deviations were not tested: no moments today"
-    assert report.verdict.status == "warning"
+    assert report.verdict.status == "cannot tell"
     assert report.to_dict()["moments"] is None
     assert report.to_html().count("<img") == 2
 
@@ -163,7 +166,7 @@ def test_a_certificate_decides_alone(monkeypatch):
     assert report.status == "passed"
     assert report.verdict.headline == (
         "Certified: every mean is within 0.3 sd and every sd within 30 % of the posterior's "
-        "(95 % sure). There are warnings about the draws all the same."
+        "(95 % confidence). See the warnings below."
     )
     assert {one.status for one in report.findings} == {"warning", "certified", "passed"}
     assert LEVELS not in report.notes
@@ -173,7 +176,7 @@ def test_a_certificate_decides_alone(monkeypatch):
     monkeypatch.undo()
     clear = ksd_report(model, draws, margin=0.3, num_draws=60)
     assert clear.verdict.status == "certified"
-    assert clear.verdict.headline.endswith("(95 % sure).")
+    assert clear.verdict.headline.endswith("(95 % confidence).")
 
 
 def test_a_certificate_that_cannot_be_given():
@@ -189,10 +192,8 @@ def test_draws_outside_of_the_margin():
     model, draws = regression(shift=0.05)
     report = ksd_report(model, draws, margin=0.1, predictive=False)
     assert report.status == "rejected"
-    assert report.verdict.headline == (
-        "Do not use these draws yet: they lie outside the margin of 0.1."
-    )
-    assert "sd too high" in report.verdict.advice[0]
+    assert report.verdict.headline == ("Rejected: a mean or an sd is outside the margin of 0.1.")
+    assert "sd too high" in report.verdict.details[0]
     with pytest.raises(ValueError, match="`margin` must be positive and finite, got -1"):
         ksd_report(model, draws, margin=-1)
 
@@ -206,7 +207,7 @@ def test_rows_that_are_off_are_marked_and_come_first():
     report = ksd_report(model, xr.Dataset({"theta": (("chain", "draw", "k"), values)}))
     html = report.to_html()
     assert re.findall(r'<tr class="low"><th scope="row">(.*?) ▾', html) == ["theta[27]"] * 2
-    assert "Which parameters are off, and by how much?" in html
+    assert "Means and standard deviations" in html
     shown = wide(report)
     rows = [line for line in shown.splitlines() if re.match(r" *theta\[\d+\] +\S", line)]
     assert len(rows) == 12
@@ -235,9 +236,12 @@ def test_wrong_draws_come_before_a_wrong_model():
     report = ksd_report(model, draws, num_draws=60)
     assert report.rejected
     assert report.verdict.headline == (
-        "Do not use these draws yet: they do not come from the posterior, says the test "
-        "(p < 1e-10); the model does not explain y, as far as these draws can tell."
+        "Rejected: the draws do not come from the posterior (p < 1e-10)."
     )
+    assert report.verdict.details[-1] == (
+        "The check of the model, which relies on these draws, found a misfit in y."
+    )
+    assert report.verdict.next_step.startswith("Check that the draws were made with this model")
 
 
 def changed(monkeypatch, p_value=None, **attrs):
@@ -262,7 +266,7 @@ def test_a_report_that_cannot_tell_is_no_pass(monkeypatch):
     assert report.verdict.headline == (
         f"Cannot tell whether the draws come from the posterior. {REASON}"
     )
-    beside, step = report.verdict.advice
+    (beside,), step = report.verdict.details, report.verdict.next_step
     assert beside.startswith("The largest R-hat is 1.0")
     assert "the smallest bulk ESS is" in beside
     assert step.startswith("Run longer chains")
@@ -270,9 +274,9 @@ def test_a_report_that_cannot_tell_is_no_pass(monkeypatch):
     console.print(report)
     for shown in (str(report), report.to_html(), console.file.getvalue()):
         assert "Cannot tell whether the draws come from the posterior" in shown
-        assert "no sign" not in shown
-        assert "Nothing speaks against" not in shown
-        assert "as good as exact" not in shown
+        assert "draws are consistent" not in shown
+        assert "Passed: the draws" not in shown
+        assert "is that of exact draws" not in shown
     found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert (found["status"], found["reason"]) == ("cannot tell", REASON)
     assert (found["sampler"]["status"], found["sampler"]["reason"]) == ("cannot tell", REASON)
@@ -287,9 +291,9 @@ def test_a_model_that_is_rejected_by_draws_that_cannot_be_told(monkeypatch):
     assert not report.rejected
     assert report.reason == REASON
     assert report.verdict.headline == (
-        f"Cannot tell whether the draws come from the posterior. {REASON} "
-        "The model does not explain y, as far as these draws can tell."
+        f"Cannot tell whether the draws come from the posterior. {REASON}"
     )
+    assert report.verdict.details[-1].endswith("found a misfit in y.")
 
 
 @pytest.mark.parametrize("curve", [0.0, 2.0], ids=["fits", "misfit"])
@@ -303,8 +307,8 @@ def test_draws_of_another_model_are_no_pass(curve):
     report = ksd_report(model, posterior.assign(twice=posterior["beta"]), num_draws=60)
     assert report.status == report.verdict.status == "cannot tell"
     assert report.reason.count("'twice' in `data` is not what `model` computes") == 1
-    assert ("as far as these draws can tell" in report.verdict.headline) == bool(curve)
-    assert report.verdict.advice[-1].startswith("Test draws of this very model")
+    assert ("found a misfit in y" in str(report.verdict.details)) == bool(curve)
+    assert report.verdict.next_step.startswith("Test draws that were made with this model")
     assert "rejected" not in {one.status for one in report.findings}
 
 
@@ -318,8 +322,7 @@ def test_a_check_that_cannot_tell_is_no_pass(monkeypatch):
     assert report.status == "cannot tell"
     assert report.reason == "There are too few draws."
     assert report.verdict.headline == (
-        "Nothing speaks against these draws; cannot tell whether the model explains its data. "
-        "There are too few draws."
+        "Cannot tell whether the model fits its data. The draws passed. There are too few draws."
     )
 
 
@@ -327,15 +330,14 @@ def test_words_scale_with_the_evidence(monkeypatch):
     changed(monkeypatch, p_value=0.02)
     weak = ksd_report(*regression(), predictive=False)
     assert weak.rejected
-    assert "Do not use" not in str(weak)
     assert weak.verdict.headline == (
-        "There is weak evidence that these draws do not come from the posterior (p = 0.02)."
+        "Rejected, on weak evidence: the draws may not come from the posterior (p = 0.02)."
     )
-    assert "by chance once in 50 tests" in weak.verdict.advice[0]
-    assert "another seed" in weak.verdict.advice[0]
+    assert "by chance in 1 of 50 tests" in weak.verdict.details[0]
+    assert "another seed" in weak.verdict.next_step
     changed(monkeypatch, p_value=1 / 1001)
     strong = ksd_report(*regression(), predictive=False)
-    assert strong.verdict.headline.startswith("Do not use these draws yet")
+    assert strong.verdict.headline.startswith("Rejected: the draws do not come from")
     assert "by chance" not in str(strong)
 
 
@@ -343,7 +345,7 @@ def test_few_draws_that_decide_are_in_the_report(monkeypatch):
     changed(monkeypatch, diagonal_share=0.9)
     report = ksd_report(*regression(), predictive=False)
     assert report.verdict.status == "passed"  # by the tilted kernel, too
-    assert "1 % of the draws hold 90% of the statistic without a tilt" in str(report)
+    assert "1 % of the draws hold 90 % of the statistic without a tilt" in str(report)
     assert report.to_dict()["sampler"]["diagonal_share"] == 0.9
 
 
@@ -351,26 +353,31 @@ def test_a_wrong_model_with_right_draws():
     model, draws = regression(curve=2.0)
     report = ksd_report(model, draws, num_draws=60)
     assert report.rejected
-    assert report.verdict.headline == "The draws pass, but the model does not explain y."
+    assert re.fullmatch(
+        r"Rejected: the model does not fit y \(p = 0\.016\)\. The draws passed\.",
+        report.verdict.headline,
+    )
+    assert "depends on the inputs" in str(report.verdict.details)
+    assert report.verdict.next_step.startswith("Add a nonlinear term")
     without = ksd_report(model, draws, predictive=False)
     assert not without.rejected
     assert without.check is None
-    assert without.verdict.headline == "Nothing speaks against these draws."
+    assert without.verdict.headline == "Passed: the draws are consistent with the posterior."
 
 
 def test_few_draws_are_a_warning():
     model, draws = regression()
     report = ksd_report(model, draws.isel(draw=slice(40)), predictive=False)
-    assert report.verdict.status == "warning"
-    assert "Fewer than 400 effective draws" in str(report)
+    assert report.verdict.headline.startswith("Passed, with warnings:")
+    assert "The effective sample size is below 400" in str(report)
 
 
 def test_many_draws_are_thinned_and_the_page_says_so():
     model, draws = regression()
     report = ksd_report(model, draws, max_draws=500, predictive=False)
     assert report.test.attrs["n"] == 500
-    assert "Of 1,000 draws one in 2 was used" in report.notes[0]
-    assert "one in 2 was used" in report.to_html()
+    assert "One in 2 of the 1,000 draws was used" in report.notes[0]
+    assert "One in 2 of the 1,000 draws was used" in report.to_html()
 
 
 def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
@@ -381,8 +388,7 @@ def test_what_cannot_be_checked_is_named_and_the_rest_is_done():
     posterior["switch"] = (("chain", "draw"), np.ones((4, 250), dtype=int))
     report = ksd_report(model, posterior, num_draws=60)
     assert report.test is None
-    assert report.verdict.status == "unknown"
-    assert report.status == "cannot tell"
+    assert report.verdict.status == report.status == "cannot tell"
     assert report.reason == report.missing[0]
     assert "draws were not tested" in report.missing[0]
     assert "switch" in report.missing[0]
@@ -403,9 +409,9 @@ def test_a_model_that_cannot_be_checked_is_named_in_the_verdict():
     draws = xr.Dataset({"mu": (("chain", "draw"), rng.normal(0, 19**-0.5, size=(4, 500)))})
     report = ksd_report(model, draws)
     assert report.verdict.headline == (
-        "Nothing speaks against these draws; the model could not be checked against its data."
+        "Cannot tell whether the model fits its data: it could not be checked. The draws passed."
     )
-    assert report.verdict.status == "unknown"
+    assert report.verdict.status == "cannot tell"
     assert "not checked against its data" in report.missing[0]
 
 
@@ -415,8 +421,8 @@ def test_too_few_draws_for_the_level_are_no_pass():
     few = draws["posterior"].to_dataset().isel(draw=slice(0, 200))
     report = ksd_report(model, few, alpha=0.001, progressbar=False)
     assert report.check is None
-    assert report.verdict.status == "unknown"
-    assert "800 draws cannot reject at level 0.001; it takes 999 or more." in report.missing[0]
+    assert report.verdict.status == "cannot tell"
+    assert "800 draws cannot reject at level 0.001; 999 or more are needed." in report.missing[0]
 
 
 def test_what_other_libraries_warn_of_is_no_finding(monkeypatch):
@@ -468,7 +474,8 @@ def test_divergences_are_counted_before_thinning():
 
 def test_one_chain_and_few_draws_are_no_pass():
     model, draws = regression()
-    assert ksd_report(model, draws.isel(chain=[0]), predictive=False).verdict.status == "warning"
+    single = ksd_report(model, draws.isel(chain=[0]), predictive=False).verdict
+    assert single.headline.startswith("Passed, with warnings:")
     few = ksd_report(model, draws.isel(draw=slice(3)), predictive=False)
     assert few.verdict.status == "cannot tell"
     assert "at least 4 draws" in str(few)
@@ -494,8 +501,8 @@ def test_draws_of_a_prior_are_called_draws():
         pm.Normal("mu")
     values = np.random.default_rng(0).normal(size=(4, 500))
     draws = xr.Dataset({"mu": (("chain", "draw"), values)})
-    assert "no sign that the draws do not come from the model" in str(ksd_report(model, draws))
-    assert "they do not come from the model" in str(ksd_report(model, draws + 1))
+    assert "the draws are consistent with the model" in str(ksd_report(model, draws))
+    assert "the draws do not come from the model" in str(ksd_report(model, draws + 1))
 
 
 def test_a_predictive_check_that_was_asked_for_needs_data():
@@ -503,7 +510,7 @@ def test_a_predictive_check_that_was_asked_for_needs_data():
         pm.Normal("mu")
     values = np.random.default_rng(0).normal(size=(4, 500))
     report = ksd_report(model, xr.Dataset({"mu": (("chain", "draw"), values)}), predictive=True)
-    assert report.verdict.status == "unknown"
+    assert report.verdict.status == "cannot tell"
     assert report.missing == (
         "The model was not checked against its data: it has no observed data.",
     )
@@ -547,7 +554,7 @@ def test_the_page_needs_nothing_from_outside(page):
 
 def test_the_verdict_comes_first(page, good):
     text = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
-    assert text.index(good.verdict.headline) < text.index("What was found") < text.index("<img")
+    assert text.index(good.verdict.headline) < text.index("<img") < text.index("What was found")
 
 
 def test_labels_are_escaped(page):

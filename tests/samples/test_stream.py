@@ -202,7 +202,7 @@ def standing(rng):
 @pytest.mark.filterwarnings(INDEPENDENT)
 @pytest.mark.parametrize("statistic", ["linear", "block"])
 @pytest.mark.parametrize(
-    ("bad", "reason"), [(apart, "The chains disagree"), (standing, "The chains stand still")]
+    ("bad", "reason"), [(apart, "The chains disagree"), (standing, "The chains do not move")]
 )
 def test_draws_that_are_no_sample_do_not_pass(rng, model, bad, reason, statistic, request):
     data = bad(rng)

@@ -25,6 +25,7 @@ from pymc_ksd.diagnostics.status import status_of_check
 from pymc_ksd.models.bambi_models import bambi_parameters
 from pymc_ksd.models.belonging import belonging
 from pymc_ksd.models.data_lengths import data_behind, explain_lengths
+from pymc_ksd.models.lattice import kind_of_outcome
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import fitted_densities, observed_variables
 from pymc_ksd.models.observed.potentials import check_potentials
@@ -60,7 +61,7 @@ def ksd_ppc(
     client: Any = None,
     **former: Any,
 ) -> xr.Dataset:
-    r"""Check whether a fitted model explains its own data, and where it does not.
+    r"""Check whether a fitted model fits its own data, and where it does not.
 
     A posterior predictive check: for draws :math:`\theta_s` of the posterior, the kernelized Stein
     discrepancy between the observations and their distribution given :math:`\theta_s` is held
@@ -146,7 +147,8 @@ def ksd_ppc(
         attribute ``status`` is "rejected" if any of them is, "cannot tell" with a ``reason`` where
         there are fewer draws than the level needs, or draws and model do not belong together, and
         otherwise "passed". The attribute ``compared_by`` names the covariates of every comparison,
-        and which of them are groups, because others are indexed by them. Of more than 7,000
+        and which of them are groups, because others are indexed by them; ``outcome`` says whether
+        the variable is "continuous", a "count", "binary" or a "category". Of more than 7,000
         observations only those in the same of ``n_parts`` random parts are compared. The attribute
         ``left_out`` has a line for every observed variable that
         cannot be checked, with the reason; it is missing if there is none.
@@ -219,7 +221,8 @@ def ksd_ppc(
             with _noted(failures, name), explain_lengths(behind):
                 comparisons = find_comparisons(model, density, given, covariates)
                 fitted = Fitted(density, given, comparisons)
-                checks.append(check_variable(fitted, how, effort, alpha, rng))
+                check = check_variable(fitted, how, effort, alpha, rng)
+                checks.append(check.assign_attrs(outcome=kind_of_outcome(rv)))
     left_out = _left_out(failures, has_checks=bool(checks), is_asked_for=var_names is not None)
     settings = {"kernel": base_kernel, "alpha": alpha, "seed": seed, "left_out": left_out}
     return _together(checks, settings, mismatch)
@@ -271,8 +274,8 @@ def _check_number(given: Sequence[Given], alpha: float, *, warn: bool) -> None:
         raise ValueError(f"`data` must have at least 2 draws, got {len(given)}.")
     if warn and 1 / (1 + len(given)) > alpha:
         warn_user(
-            f"With {len(given)} draws no p-value is below 1/{len(given) + 1}, so that no model can "
-            f"be rejected at level {alpha:g}: take {fewest_replicates(alpha):,} or more.",
+            f"With {len(given)} draws no p-value is below 1/{len(given) + 1}, so no model can be "
+            f"rejected at level {alpha:g}: use {fewest_replicates(alpha):,} draws or more.",
             DrawsWarning,
         )
 
@@ -295,7 +298,8 @@ def _together(
         "bandwidth": np.unique(np.concatenate([check.attrs["bandwidth"] for check in checks])),
         "alpha": options["alpha"],
         "num_draws": n_draws,
-        "compared_by": _by_variable(checks, names),
+        "compared_by": _by_variable(checks, names, "compared_by"),
+        "outcome": _by_variable(checks, names, "outcome"),
         "n_parts": max(check.attrs["n_parts"] for check in checks),
         "seed": options["seed"],
     }
@@ -310,9 +314,9 @@ def _together(
     return _joined(checks, names).assign_attrs(attrs)
 
 
-def _by_variable(checks: Sequence[xr.Dataset], names: Sequence[str]) -> str:
-    """Return what observations are compared by, a line for each of several variables."""
-    told = [str(check.attrs["compared_by"]) for check in checks]
+def _by_variable(checks: Sequence[xr.Dataset], names: Sequence[str], attribute: str) -> str:
+    """Return an attribute of every variable, a line for each of several."""
+    told = [str(check.attrs[attribute]) for check in checks]
     if len(told) == 1:
         return told[0]
     return "\n".join(f"{name}: {own}" for name, own in zip(names, told, strict=True))
