@@ -284,7 +284,7 @@ def test_browser_shows_all_of_the_report(report, width, dark, tmp_path):
 @pytest.mark.newer_stack
 @pytest.mark.parametrize(
     ("name", "text", "images"),
-    [("index", "Do the data come from a PyMC model?", 1), ("gallery", "level off", 11)],
+    [("index", "Do the data come from a PyMC model?", 1), ("gallery", "level off", 15)],
 )
 def test_browser_shows_the_pages(site, name, text, images, tmp_path):
     found = visible(site / "html" / f"{name}.html", 1200, tmp_path)
