@@ -173,7 +173,7 @@ def test_new_data_are_replicated_with_draws_that_are_not_mixed():
 
 def test_few_draws_are_told():
     model, posterior = normal_model()
-    with pytest.warns(pymc_ksd.DrawsWarning, match="`posterior` has 30 draws: with fewer than 100"):
+    with pytest.warns(pymc_ksd.DrawsWarning, match="`posterior` has 30 draws: fewer than 100"):
         pymc_ksd.ksd_test(model, np.zeros(5) + MU[:5], posterior=posterior, n_bootstrap=2)
 
 

@@ -739,13 +739,13 @@ def test_inputs_follow_the_axes_of_observations():
 
 def test_draws_too_few_for_the_level_are_told():
     model, _, _, _ = table_model(None)
-    with pytest.warns(pymc_ksd.DrawsWarning, match="at level 0.05: take 19 or more"):
+    with pytest.warns(pymc_ksd.DrawsWarning, match="at level 0.05: use 19 draws or more"):
         few = pymc_ksd.ksd_ppc(model, draws(slope=np.ones(18)), sample_dims=("a", "b"))
     assert few.sizes["sample"] == 18
     fewest = pymc_ksd.ksd_ppc(model, draws(slope=np.ones(2)), sample_dims=("a", "b"))
     assert np.isfinite(fewest["witness_band"]).all()
     pymc_ksd.ksd_ppc(model, draws(slope=np.ones(19)), sample_dims=("a", "b"))
-    with pytest.warns(pymc_ksd.DrawsWarning, match="at level 0.01: take 99 or more"):
+    with pytest.warns(pymc_ksd.DrawsWarning, match="at level 0.01: use 99 draws or more"):
         pymc_ksd.ksd_ppc(model, draws(slope=np.ones(19)), sample_dims=("a", "b"), alpha=0.01)
 
 

@@ -180,6 +180,6 @@ def test_witness_of_a_true_model_stays_quiet():
     for options in ({}, {"covariate": "residual"}, {"covariate": "x"}):
         collection = pymc_ksd.plot_ksd_witness(check, backend="none", **options)
         assert "marked_0" not in collection.viz.children
-    assert "may explain y" in title(check)
+    assert "y is consistent with the model" in title(check)
     with pytest.raises(ValueError, match="must be one of residual, x"):
         pymc_ksd.plot_ksd_witness(check, covariate="z")

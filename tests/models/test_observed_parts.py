@@ -375,4 +375,4 @@ def test_path_is_compared_by_its_past_with_every_bandwidth():
     # Every comparison that may show a misfit has something to be said about it.
     shown = check.assign(p_value=0.01, comparison_p_value=0 * check["comparison_p_value"])
     told = pymc_ksd.explain(shown.assign_attrs(status="rejected"))
-    assert "what came before" in str(told)
+    assert "depends on earlier values" in str(told)

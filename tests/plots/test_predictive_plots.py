@@ -80,7 +80,7 @@ def test_picture_has_data_band_legend_and_names(line, bump):
         collection.viz["observations"]["y"].item().get_offsets(), np.column_stack([line[2], y])
     )
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("dose", "y")
-    assert axes.get_title() == "The model does not explain y (p = 0.024)."
+    assert axes.get_title() == "Rejected at level 0.05 (p = 0.024): the model does not fit y."
     (legend,) = collection.viz["figure"].item().legends
     told = [text.get_text() for text in legend.get_texts()]
     assert told[:4] == [

@@ -102,9 +102,11 @@ def test_checks_of_several_variables_start_with_the_misfit(checked):
     words = explain(checked)
     assert [finding.status for finding in words.findings] == ["rejected", "passed"]
     assert "curved" in headline(words)
-    residuals, inputs, observations = words.findings[0].details
+    residuals, inputs, marked, observations = words.findings[0].details
     assert "residuals" in residuals  # whose mean is off, too
     assert inputs == "The misfit depends on the inputs."
+    assert marked.startswith("In the data, ")
+    assert "than expected" in marked
     assert re.match(r"The observations that contribute most: curved\[\d+\], curved", observations)
     assert "heavier tails or skewness" in words.findings[0].next_step
     assert "lenient" in words.findings[1].details[0]

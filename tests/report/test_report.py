@@ -536,9 +536,9 @@ def test_several_observed_variables_have_their_own_pictures():
     assert set(report.to_dict()["predictive"]) == {"a", "b"}
     html = report.to_html()
     assert html.count("<img") == 3 + 4
-    assert 'alt="The observed a along what speaks loudest' in html
+    assert 'alt="The observed a, and what the model expects' in html
     # The wrong one is marked, in words, too.
-    (told,) = re.findall(r'alt="The observed b [^"]*Shaded is where they disagree. ([^"]*)"', html)
+    (told,) = re.findall(r'alt="The observed b, [^"]*is shaded. ([^"]*) Rejected at level', html)
     assert "than expected" in told
     assert told in str(report)
 
