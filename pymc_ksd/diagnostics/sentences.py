@@ -135,6 +135,12 @@ EXTENSIONS: dict[str, dict[str, str]] = {
         "other": "Let the model depend on these covariates, with effects that vary between groups."
     },
 }
+#: The same where the data are more or less spread than expected wherever they disagree.
+OTHER_SPREAD = {
+    "continuous": "Let the spread depend on what the misfit depends on, or try a likelihood with "
+    "heavier tails.",
+    "count": EXTENSIONS["residuals"]["count"],
+}
 #: What a test that passes does not see, by what was tested.
 _AFTER_PASS = {
     "posterior": "The test cannot see modes that no chain has visited, or how much probability "

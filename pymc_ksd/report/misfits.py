@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import xarray as xr
 
-from pymc_ksd.diagnostics.sentences import EXTENSIONS, MISFITS, listed
+from pymc_ksd.diagnostics.predictive.marks import marks
+from pymc_ksd.diagnostics.sentences import EXTENSIONS, MISFITS, OTHER_SPREAD, listed
 
 #: Columns of inputs or covariates that are named.
 _NAMED = 3
@@ -25,9 +26,12 @@ def where_it_shows(check: xr.Dataset, strongest: str) -> list[str]:
 
 def how_to_extend(check: xr.Dataset, strongest: str) -> str:
     """Say how to extend the model where it fails most."""
-    (kind,) = _by_kind([strongest])
+    (kind,), outcome = _by_kind([strongest]), _outcome(check)
+    marked = {word for *_, word in marks(check)}
+    if outcome in OTHER_SPREAD and marked and marked <= {"wider", "narrower"}:
+        return OTHER_SPREAD[outcome]
     extensions = EXTENSIONS[kind]
-    return extensions.get(_outcome(check), extensions["other"])
+    return extensions.get(outcome, extensions["other"])
 
 
 def _outcome(check: xr.Dataset) -> str:

@@ -112,6 +112,13 @@ def test_checks_of_several_variables_start_with_the_misfit(checked):
     assert "lenient" in words.findings[1].details[0]
 
 
+def test_extensions_follow_what_is_marked(checked):
+    one = checked.sel(variable="curved").assign_attrs(outcome="curved: count\nnoise: x")
+    as_marked = one["marked_as"].copy(data=np.full(one["marked_as"].shape, "wider"))
+    assert "nonlinear" in how_to_extend(one, "inputs")
+    assert "negative binomial" in how_to_extend(one.assign(marked_as=as_marked), "inputs")
+
+
 @pytest.mark.parametrize("strongest", list(EXTENSIONS))
 @pytest.mark.parametrize("outcome", ["continuous", "count", "binary", "category"])
 def test_extensions_suit_the_likelihood(checked, outcome, strongest):
