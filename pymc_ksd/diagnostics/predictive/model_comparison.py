@@ -48,6 +48,8 @@ from pymc_ksd.stein.stein_kernel import OPERATORS
 
 #: Most columns that observations are compared by together.
 _MOST_COLUMNS = 3
+#: Errors that are a smaller share of the largest number are zero.
+_ROUNDING = 1e-12
 #: Consecutive batches of draws that are left out in turn.
 _BATCHES = 10
 
@@ -307,6 +309,7 @@ def _table(
     difference = discrepancy - discrepancy[order[0]]
     of_data, of_draws = _variances(rows - rows[order[0]], without - without[order[0]])
     error = np.sqrt(of_data + of_draws)
+    error = np.where(error > _ROUNDING * np.abs(rows).max(), error, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Degrees of freedom by Welch and Satterthwaite: few batches tell their error roughly.
         freedom = np.where(of_draws > 0, (batches - 1) * (error**2 / of_draws) ** 2, np.inf)
