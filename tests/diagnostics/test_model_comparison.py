@@ -276,7 +276,9 @@ def test_equally_good_models_are_seldom_told_apart():
         parts = rng.normal(size=(5, 300))
         # What an observation has part in contains the mean of all others, too.
         rows = parts + parts.mean(axis=1, keepdims=True)
-        clear += _table(list("abcde"), rows, rows.mean(axis=1)[:, None] + np.zeros(2), 0.05)["clear"].any()
+        clear += _table(list("abcde"), rows, rows.mean(axis=1)[:, None] + np.zeros(2), 0.05)[
+            "clear"
+        ].any()
     assert clear / 200 <= 0.07
 
 

@@ -70,7 +70,7 @@ def ksd_compare_models(
     r"""Compare fitted models by how far their predictions are from the data.
 
     All models are measured with the same kernels: of the outcome, and of covariates. The difference
-    to the best comes with a standard error over observations, in the style of ``az.compare``.
+    to the best comes with a standard error, in the style of ``az.compare``.
 
     Parameters
     ----------
@@ -87,9 +87,10 @@ def ksd_compare_models(
         models has, if they are at most three, and otherwise what the models predict on average.
         Names are those of ``pm.Data`` of the first model. None compares outcomes alone.
     num_draws : int, default 200
-        Number of draws of each posterior, chosen at random; all, if there are fewer.
+        Number of draws of each posterior, chosen at random; all, if there are fewer. A single draw,
+        such as a point estimate, is taken as exact.
     alpha : float, default 0.05
-        One minus the coverage of the intervals.
+        One minus the coverage of all intervals together.
     random_seed : int or numpy.random.Generator, optional
         Makes the choice of draws repeatable.
     progressbar : bool, default True
@@ -108,21 +109,28 @@ def ksd_compare_models(
         - ``discrepancy``: the estimate of the squared discrepancy between predictions and data;
           by chance it may be negative,
         - ``difference``: how much larger it is than that of the best,
-        - ``dse``: the standard error of the difference,
-        - ``lower``, ``upper``: the interval of coverage 1 − `alpha` for the difference,
-        - ``p_value``: how likely a difference this large is if both models are equally far from
-          the data (two-sided),
-        - ``clear``: whether the interval leaves out zero,
+        - ``dse``: the standard error of the difference, from leaving out one observation at a time,
+          and one of ten batches of the draws at a time,
+        - ``lower``, ``upper``: the interval for the difference. Because the best is chosen among
+          all, intervals are adjusted for all pairs of the K models (Šidák): those of all K(K − 1)/2
+          pairs together have at least the coverage 1 − `alpha`,
+        - ``p_value``: how likely a difference this large between any two of as many models is if
+          all are equally far from the data (two-sided, adjusted in the same way), 1 where the error
+          is zero,
+        - ``clear``: whether the interval leaves out zero, and the error is not zero,
         - ``elpd``, ``elpd_diff``, ``elpd_dse``: what ``az.compare`` says, where all draws have the
           log likelihood of the variable: the expected log predictive density, how much lower it is
-          than the highest, and the error of that; NaN otherwise.
+          than the highest, and the error of that. NaN otherwise, with `data`, whose log likelihoods
+          are not stored, and with a warning where ``az.compare`` fails. One warning has the largest
+          Pareto k of all models, if it is too large.
 
         ``table.attrs`` holds the settings.
 
     Raises
     ------
     ValueError, TypeError
-        If there are fewer than two models, or they do not observe the same data on the same scale.
+        If there are fewer than two models or ten observations, models do not observe the same data
+        on the same scale, or `data` do not fit them.
 
     Notes
     -----
