@@ -74,16 +74,14 @@ def p_value_of_two_sets_of_draws(model, rng, num_draws):
 
 
 def test_table_is_that_of_a_double_loop(rng):
-    """Means differ: the centre is between both models', and the unit the spread around it."""
+    """Means and spreads differ: the common ones are between both models'."""
     n, x = 25, rng.normal(size=25)
     y = x + rng.normal(size=n)
     settings = {"one": (0.5 * x, 1.0), "two": (1.2 * x, 2.0)}
     models = {name: known(y, *values) for name, values in settings.items()}
     table = pm.ksd_compare_models(models, covariates=x, random_seed=1)
-    centre = 0.85 * x
-    ordered = np.sort(y - centre)
-    # Half the width of the central 68 % of 25.
-    spread = np.full(n, (ordered[20] - ordered[4]) / 2)
+    # Half the width of the central 68 %, of two models the geometric mean.
+    centre, spread = 0.85 * x, np.full(n, np.sqrt(2.0) * stats.norm.isf(0.16))
     places = (y - centre) / spread
     distances = cdist(x[:, None], x[:, None])
     width = np.median(distances[np.triu_indices(n, 1)]) / 3
@@ -284,14 +282,12 @@ def test_equally_good_models_are_seldom_told_apart():
 
 def test_a_useless_model_does_not_reorder_others(rng):
     y = rng.normal(size=200)
-    models = {"aside": known(y, 0.4, 1.0), "wide": known(y, 0.0, 2.0)}
+    models = {"aside": known(y, 0.25, 1.0), "wide": known(y, 0.0, 2.0)}
     two = pm.ksd_compare_models(models, random_seed=1)
     assert two.index[0] == "aside"
     models["useless"] = known(y, 0.0, 300.0)
     three = pm.ksd_compare_models(models, random_seed=1)
     assert three.index.drop("useless").tolist() == two.index.tolist()
-    for name in ("aside", "wide"):
-        np.testing.assert_allclose(three.loc[name, "discrepancy"], two.loc[name, "discrepancy"])
 
 
 def test_observations_of_counts_must_be_counts(rng):

@@ -17,7 +17,6 @@ from pymc_ksd.models.observed.fitted import FittedDensity, fitted_density, obser
 from pymc_ksd.samples.belonging import model_draws
 from pymc_ksd.samples.posterior import Given, given_values
 from pymc_ksd.stein.kernels import RBF
-from pymc_ksd.stein.stein_kernel import OPERATORS
 
 #: Draws from which centre and scale of the observations are taken.
 _SCALE_DRAWS = 20
@@ -150,8 +149,8 @@ def common_scale(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return centre and spread of every observation, which no single model decides.
 
-    Where they differ between observations is told by the median of the models (of two spreads the
-    geometric mean), how large spreads are by the data around the centres.
+    They are medians of what the models say, of two spreads the geometric mean. The spread of the
+    data around the centres would have an error of its own, which is in no interval.
     """
     found = []
     for one in candidates:
@@ -159,9 +158,4 @@ def common_scale(
         scales = [residuals_given(one.density, len(observed), g, rng) for g in one.given[::step]]
         found.append(np.mean([(scale.centre, scale.spread) for scale in scales], axis=0))
     centre = np.median([own for own, _ in found], axis=0)
-    spread = np.exp(np.median([np.log(own) for _, own in found], axis=0))
-    density, given = candidates[0].density, candidates[0].given
-    points = density.unconstrain(observed, *given[0])
-    with np.errstate(invalid="ignore"):  # points that no model can explain are told of later
-        _, unit = OPERATORS[density.operator].location_and_spread((points - centre) / spread)
-    return centre, spread * np.where(np.isfinite(unit) & (unit > 0), unit, 1.0)
+    return centre, np.exp(np.median([np.log(own) for _, own in found], axis=0))
