@@ -11,8 +11,8 @@ U-statistic of its Stein kernel,
 estimates how far it is from the distribution of the data, in one unit for all: the kernels of
 outcomes and of covariates, :math:`l`, are the same for all models. So are centre and scale of every
 observation, medians of what the models say. The difference of two such statistics is a U-statistic
-itself, whose error over observations is known from leaving out one at a time, and that over draws of
-the posteriors from leaving out one batch of them at a time.
+itself, whose error over observations is known from leaving out one at a time, and that over draws
+of the posteriors from leaving out one batch of them at a time.
 """
 
 from __future__ import annotations
