@@ -2,6 +2,7 @@
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -9,6 +10,10 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 import pymc_ksd
+from pymc_ksd.diagnostics.predictive.elpd import with_elpd
+from pymc_ksd.diagnostics.predictive.model_comparison import _table
+from pymc_ksd.models.observed.fitted import fitted_density
+from pymc_ksd.models.observed.predictive import predictive_values
 from tests.reference import rbf, stein_coordinates
 
 
@@ -31,15 +36,52 @@ def regression(x, y, degree):
     return model, xr.Dataset({"beta": (("chain", "draw", "power"), draws)})
 
 
+def with_log_likelihood(stored):
+    """Draws that have these log likelihoods, shape (chains, draws, n)."""
+    draws = xr.Dataset({"a": (("chain", "draw"), np.zeros(stored.shape[:2]))})
+    groups = {"/posterior": draws}
+    groups["/log_likelihood"] = xr.Dataset({"y": (("chain", "draw", "i"), stored)})
+    if "InferenceData" in vars(az):  # ArviZ 0
+        return az.InferenceData(**{name[1:]: group for name, group in groups.items()})
+    return xr.DataTree.from_dict(groups)
+
+
+@pytest.fixture(scope="module")
+def normal():
+    """A normal model of 500 observations."""
+    with pm.Model() as model:
+        data = pm.Data("data", np.zeros(500))
+        pm.Normal("y", pm.Normal("mu", 0, 10), pm.HalfNormal("sigma", 10), observed=data)
+    return model
+
+
+def exact_draws(y, rng, size=4000):
+    """Draws of mean and standard deviation, with a flat prior of the mean and log of the other."""
+    n = len(y)
+    sigma = np.sqrt((n - 1) * y.var(ddof=1) / rng.chisquare(n - 1, size=(1, size)))
+    mu = y.mean() + sigma / np.sqrt(n) * rng.normal(size=(1, size))
+    return xr.Dataset({"mu": (("chain", "draw"), mu), "sigma": (("chain", "draw"), sigma)})
+
+
+def p_value_of_two_sets_of_draws(model, rng, num_draws):
+    """Of one model that is wrong."""
+    y = rng.exponential(size=500)
+    with model:
+        pm.set_data({"data": y})
+    models = {name: (model, exact_draws(y, rng)) for name in ("one", "two")}
+    settings = {"num_draws": num_draws, "random_seed": rng, "progressbar": False}
+    return pm.ksd_compare_models(models, **settings)["p_value"].iloc[1]
+
+
 def test_table_is_that_of_a_double_loop(rng):
-    """Means differ, so that centre and scale are the mean of both models'."""
+    """Means and spreads differ: the common ones are between both models'."""
     n, x = 25, rng.normal(size=25)
     y = x + rng.normal(size=n)
     settings = {"one": (0.5 * x, 1.0), "two": (1.2 * x, 2.0)}
     models = {name: known(y, *values) for name, values in settings.items()}
     table = pm.ksd_compare_models(models, covariates=x, random_seed=1)
-    # Half the width of the central 68 %.
-    centre, spread = 0.85 * x, np.full(n, 1.5 * stats.norm.isf(0.16))
+    # Half the width of the central 68 %, of two models the geometric mean.
+    centre, spread = 0.85 * x, np.full(n, np.sqrt(2.0) * stats.norm.isf(0.16))
     places = (y - centre) / spread
     distances = cdist(x[:, None], x[:, None])
     width = np.median(distances[np.triu_indices(n, 1)]) / 3
@@ -118,41 +160,165 @@ def test_cross_validation_stands_beside_it(rng):
         model, _ = known(y, mean, 1.0)
         stored = stats.norm.logpdf(y, mean, 1.0) * np.ones((2, 100, 1))
         stored += 1e-3 * rng.normal(size=stored.shape)
-        draws = xr.Dataset({"a": (("chain", "draw"), rng.normal(size=(2, 100)))})
-        groups = {"/posterior": draws, "/log_likelihood": xr.Dataset()}
-        groups["/log_likelihood"]["y"] = (("chain", "draw", "i"), stored)
-        tree = xr.DataTree.from_dict(groups)
-        if "InferenceData" in vars(az):  # ArviZ 0
-            tree = az.InferenceData(**{name[1:]: group for name, group in groups.items()})
-        models[name] = model, tree
+        models[name] = model, with_log_likelihood(stored)
     table = pm.ksd_compare_models(models)
     assert table.index.tolist() == ["near", "far"]
     expected = stats.norm.logpdf(y, 0.0, 1.0).sum() - stats.norm.logpdf(y, 1.0, 1.0).sum()
     np.testing.assert_allclose(table.loc["far", "elpd_diff"], expected, rtol=0.01)
     assert table.loc["near", "elpd_diff"] == 0
+    # Log likelihoods are those of the models' own data.
+    assert np.isnan(pm.ksd_compare_models(models, y + 1)["elpd"]).all()
 
 
-def test_models_that_cannot_be_compared_are_refused(rng):
-    y = rng.gamma(5, size=30)
-    one = known(y, 5.0, 2.0)
-    with pytest.raises(ValueError, match="at least two models to compare, got 1"):
-        pm.ksd_compare_models({"one": one})
-    with pytest.raises(TypeError, match="mapping from names to pairs"):
-        pm.ksd_compare_models([one, one])
-    with pytest.raises(TypeError, match="'two' has Model"):
-        pm.ksd_compare_models({"one": one, "two": one[0]})
-    with pytest.raises(ValueError, match="'one' and 'two' must observe the same data"):
-        pm.ksd_compare_models({"one": one, "two": known(y[::-1], 5.0, 2.0)})
-    with pm.Model() as gamma:
-        pm.Gamma("y", 5, 1, observed=y)
-    with pytest.raises(ValueError, match="'one' and 'two' observe 'y' on different scales"):
-        pm.ksd_compare_models({"one": one, "two": (gamma, one[1])})
-    with pm.Model() as several:
-        pm.Normal("y", 5, 2, observed=y)
-        pm.Normal("z", 5, 2, observed=y)
-    with pytest.raises(ValueError, match=r"several observed variables \(y, z\)"):
-        pm.ksd_compare_models({"one": one, "two": (several, one[1])})
-    assert len(pm.ksd_compare_models({"one": one, "two": (several, one[1])}, var_names="y")) == 2
+def test_one_warning_has_the_worst_pareto_shape(rng):
+    draws = {}
+    for name, scale in (("tame", 0.1), ("wild", 20.0)):
+        draws[name] = with_log_likelihood(-scale * rng.exponential(size=(2, 100, 20)))
+    with pytest.warns(UserWarning, match="of the model 'wild', Pareto k is") as caught:
+        table = with_elpd(pd.DataFrame(index=["wild", "tame"]), draws, "y")
+    assert len(caught) == 1
+    assert np.isfinite(table["elpd"]).all()
+
+
+def test_a_cross_validation_that_fails_does_not_lose_the_table(rng):
+    draws = {
+        str(size): with_log_likelihood(-rng.uniform(size=(2, 100, size)))
+        for size in (20, 19)  # other data
+    }
+    with pytest.warns(UserWarning, match="elpd columns are NaN: ValueError"):
+        table = with_elpd(pd.DataFrame({"discrepancy": [1.0, 2.0]}, index=["20", "19"]), draws, "y")
+    assert np.isnan(table["elpd"]).all()
+    assert table["discrepancy"].tolist() == [1.0, 2.0]
+
+
+def test_one_model_under_two_names_does_not_differ(normal, rng):
+    """All kernels are the same, also where covariates are too many to compare them all."""
+    y, x = rng.normal(size=(2, 1_500))
+    with pm.Model() as model:
+        pm.Normal("y", pm.Data("x", x), 1.0, observed=y)
+    one = model, known(y, x, 1.0)[1]
+    y = rng.exponential(size=500)
+    with normal:
+        pm.set_data({"data": y})
+    other = normal, exact_draws(y, rng)
+    for pair in (one, other):
+        models = {"one": pair, "two": pair}
+        table = pm.ksd_compare_models(models, num_draws=20, random_seed=1)
+        assert table["difference"].tolist() == table["dse"].tolist() == [0, 0]
+        assert table["p_value"].tolist() == [1, 1]
+        assert not table["clear"].any()
+
+
+def test_two_sets_of_draws_of_one_model_do_not_differ(normal):
+    rng = np.random.default_rng(2)
+    assert min(p_value_of_two_sets_of_draws(normal, rng, 20) for _ in range(4)) > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.newer_stack
+def test_the_error_of_draws_is_that_of_many_sets(normal):
+    rng = np.random.default_rng(4)
+    p_values = np.array([p_value_of_two_sets_of_draws(normal, rng, 100) for _ in range(120)])
+    # Upper limits of .05 and .5 with 120 data sets, and no waste.
+    assert (p_values < 0.05).mean() <= 0.092
+    assert 0.38 <= (p_values < 0.5).mean() <= 0.62
+
+
+@pytest.mark.parametrize("family", [pm.Normal, pm.Poisson])
+def test_mixtures_without_a_batch_are_those_of_the_other_draws(family, rng):
+    y = rng.poisson(3.0, size=15)
+    with pm.Model() as model:
+        mu = pm.Gamma("mu", 1, 0.1)
+        rv = family("y", mu, observed=y)
+    density = fitted_density(model, rv, None, None, common_coordinates=True)
+    given = [(np.asarray(value),) for value in rng.uniform(1, 6, size=7)]
+    points = y[:, None].astype(float)
+
+    def mixtures(chosen, batches):
+        return predictive_values(density, chosen, points, iter, batches)
+
+    found = mixtures(given, 3)
+    for values, chosen in zip(
+        found, (given, given[2:], given[:2] + given[4:], given[:4]), strict=True
+    ):
+        np.testing.assert_allclose(values, mixtures(chosen, 1)[0])
+
+
+def test_draws_and_pairs_of_models_are_counted(rng):
+    """The jackknife over batches of draws, its degrees of freedom, and Šidák's adjustment."""
+    rows = rng.normal(size=(3, 40))
+    without = rows.mean(axis=1)[:, None] + 0.01 * rng.normal(size=(3, 10))
+    table = _table(["a", "b", "c"], rows, without, 0.1).loc[["a", "b", "c"]]
+    pseudo = 10 * rows.mean(axis=1)[:, None] - 9 * without
+    np.testing.assert_allclose(table["discrepancy"], pseudo.mean(axis=1))
+    best = int(np.argmin(table["discrepancy"]))
+    for other in {0, 1, 2} - {best}:
+        of_draws = (pseudo[other] - pseudo[best]).var(ddof=1) / 10
+        apart = rows[other] - rows[best]
+        left_out = (40 * apart.mean() - 2 * apart) / 38
+        variance = of_draws + 39**2 / 40 * left_out.var(ddof=1)
+        row = table.iloc[other]
+        np.testing.assert_allclose(row["dse"], np.sqrt(variance))
+        freedom = variance**2 / (of_draws**2 / 9)
+        p_value = 2 * stats.t.sf(row["difference"] / row["dse"], freedom)
+        np.testing.assert_allclose(row["p_value"], 1 - (1 - p_value) ** 3)
+        reach = stats.t.isf((1 - 0.9 ** (1 / 3)) / 2, freedom) * row["dse"]
+        np.testing.assert_allclose(row["upper"] - row["difference"], reach)
+        assert row["clear"] == (row["p_value"] < 0.1)
+
+
+def test_equally_good_models_are_seldom_told_apart():
+    rng = np.random.default_rng(6)
+    clear = 0
+    for _ in range(200):
+        parts = rng.normal(size=(5, 300))
+        # What an observation has part in contains the mean of all others, too.
+        rows = parts + parts.mean(axis=1, keepdims=True)
+        clear += _table(list("abcde"), rows, rows.mean(axis=1)[:, None] + np.zeros(2), 0.05)[
+            "clear"
+        ].any()
+    assert clear / 200 <= 0.07
+
+
+def test_a_useless_model_does_not_reorder_others(rng):
+    y = rng.normal(size=200)
+    models = {"aside": known(y, 0.25, 1.0), "wide": known(y, 0.0, 2.0)}
+    two = pm.ksd_compare_models(models, random_seed=1)
+    assert two.index[0] == "aside"
+    models["useless"] = known(y, 0.0, 300.0)
+    three = pm.ksd_compare_models(models, random_seed=1)
+    assert three.index.drop("useless").tolist() == two.index.tolist()
+
+
+def test_observations_of_counts_must_be_counts(rng):
+    y = rng.poisson(3.0, size=30)
+    with pm.Model() as model:
+        pm.Poisson("y", 3.0, observed=y)
+    one = model, known(y, 0.0, 1.0)[1]
+    models = {"one": one, "two": one}
+    halves, missing = y + 0.5, y.astype(float)
+    missing[3] = np.nan
+    with pytest.raises(ValueError, match=r"whole numbers of type int.*30 value\(s\) are not"):
+        pm.ksd_compare_models(models, halves)
+    with pytest.raises(ValueError, match="that are not finite"):
+        pm.ksd_compare_models(models, missing)
+    own = pm.ksd_compare_models(models, random_seed=1)
+    given = pm.ksd_compare_models(models, y.astype(float), random_seed=1)
+    assert own["discrepancy"].equals(given["discrepancy"])
+
+
+def test_few_observations_are_refused(rng):
+    one = known(rng.normal(size=9), 0.0, 1.0)
+    with pytest.raises(ValueError, match="At least 10 observations are needed"):
+        pm.ksd_compare_models({"one": one, "two": one})
+
+
+def test_observations_that_do_not_vary_tell_no_error():
+    rows = np.repeat([[0.1], [0.7]], 12, axis=1)
+    table = _table(["one", "two"], rows, rows[:, :10], 0.05)
+    assert table["dse"].tolist() == [0, 0]
+    assert table["p_value"].tolist() == [1, 1]
+    assert not table["clear"].any()
 
 
 @pytest.mark.slow

@@ -10,70 +10,48 @@ U-statistic of its Stein kernel,
 
 estimates how far it is from the distribution of the data, in one unit for all: the kernels of
 outcomes and of covariates, :math:`l`, are the same for all models. So are centre and scale of every
-observation, the mean of what the models say. The difference of two such statistics is a U-statistic
-itself, whose error is known from leaving out one observation at a time.
+observation, medians of what the models say. The difference of two such statistics is a U-statistic
+itself, whose error over observations is known from leaving out one at a time, and that over draws
+of the posteriors from leaving out one batch of them at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 from scipy import stats
 
+from pymc_ksd.diagnostics.predictive.candidates import (
+    Candidate,
+    common_observations,
+    common_scale,
+    read_candidates,
+)
 from pymc_ksd.diagnostics.predictive.comparisons import in_bandwidths, input_columns
 from pymc_ksd.diagnostics.predictive.elpd import with_elpd
-from pymc_ksd.diagnostics.predictive.residuals import residuals_given
-from pymc_ksd.diagnostics.prepare import Comparing, check_circular, effort_of
+from pymc_ksd.diagnostics.prepare import Comparing, effort_of
 from pymc_ksd.diagnostics.results import attributes
 from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.progress import progress_bar
 from pymc_ksd.engine.walk import Effort
-from pymc_ksd.models.bambi_models import bambi_parameters
-from pymc_ksd.models.model_target import resolve_model
-from pymc_ksd.models.observed.fitted import FittedDensity, fitted_density, observed_variables
 from pymc_ksd.models.observed.predictive import predictive_values
-from pymc_ksd.options import check_alpha, check_count, seeded_generator
-from pymc_ksd.samples.belonging import model_draws
+from pymc_ksd.options import check_alpha, check_count, seeded_generator, warn_user
 from pymc_ksd.samples.covariates import Column, user_columns
-from pymc_ksd.samples.posterior import Given, given_values
+from pymc_ksd.samples.posterior import Given
+from pymc_ksd.stats.panel import level_of_each
 from pymc_ksd.stein.kernels import RBF
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import OPERATORS
 
-#: Draws from which centre and scale of the observations are taken.
-_SCALE_DRAWS = 20
 #: Most columns that observations are compared by together.
 _MOST_COLUMNS = 3
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """One of the models, with its draws.
-
-    Attributes
-    ----------
-    name : str
-        What the user calls it.
-    model : pm.Model
-        The model.
-    density : FittedDensity
-        Its observed variable.
-    given : list of tuple of ndarray
-        Draws of the free variables.
-    data : object
-        The draws as the user gave them.
-    """
-
-    name: str
-    model: pm.Model
-    density: FittedDensity
-    given: Sequence[Given]
-    data: Any
+#: Errors that are a smaller share of the largest number are zero.
+_ROUNDING = 1e-12
+#: Consecutive batches of draws that are left out in turn.
+_BATCHES = 10
 
 
 def ksd_compare_models(
@@ -92,7 +70,7 @@ def ksd_compare_models(
     r"""Compare fitted models by how far their predictions are from the data.
 
     All models are measured with the same kernels: of the outcome, and of covariates. The difference
-    to the best comes with a standard error over observations, in the style of ``az.compare``.
+    to the best comes with a standard error, in the style of ``az.compare``.
 
     Parameters
     ----------
@@ -109,9 +87,10 @@ def ksd_compare_models(
         models has, if they are at most three, and otherwise what the models predict on average.
         Names are those of ``pm.Data`` of the first model. None compares outcomes alone.
     num_draws : int, default 200
-        Number of draws of each posterior, chosen at random; all, if there are fewer.
+        Number of draws of each posterior, chosen at random; all, if there are fewer. A single draw,
+        such as a point estimate, is taken as exact.
     alpha : float, default 0.05
-        One minus the coverage of the intervals.
+        One minus the coverage of all intervals together.
     random_seed : int or numpy.random.Generator, optional
         Makes the choice of draws repeatable.
     progressbar : bool, default True
@@ -130,21 +109,28 @@ def ksd_compare_models(
         - ``discrepancy``: the estimate of the squared discrepancy between predictions and data;
           by chance it may be negative,
         - ``difference``: how much larger it is than that of the best,
-        - ``dse``: the standard error of the difference,
-        - ``lower``, ``upper``: the interval of coverage 1 − `alpha` for the difference,
-        - ``p_value``: how likely a difference this large is if both models are equally far from
-          the data (two-sided),
-        - ``clear``: whether the interval leaves out zero,
+        - ``dse``: the standard error of the difference, from leaving out one observation at a time,
+          and one of ten batches of the draws at a time,
+        - ``lower``, ``upper``: the interval for the difference. Because the best is chosen among
+          all, intervals are adjusted for all pairs of the K models (Šidák): those of all K(K − 1)/2
+          pairs together have at least the coverage 1 − `alpha`,
+        - ``p_value``: how likely a difference this large between any two of as many models is if
+          all are equally far from the data (two-sided, adjusted in the same way), 1 where the error
+          is zero,
+        - ``clear``: whether the interval leaves out zero, and the error is not zero,
         - ``elpd``, ``elpd_diff``, ``elpd_dse``: what ``az.compare`` says, where all draws have the
           log likelihood of the variable: the expected log predictive density, how much lower it is
-          than the highest, and the error of that; NaN otherwise.
+          than the highest, and the error of that. NaN otherwise, with `data`, whose log likelihoods
+          are not stored, and with a warning where ``az.compare`` fails. One warning has the largest
+          Pareto k of all models, if it is too large.
 
         ``table.attrs`` holds the settings.
 
     Raises
     ------
     ValueError, TypeError
-        If there are fewer than two models, or they do not observe the same data on the same scale.
+        If there are fewer than two models or ten observations, models do not observe the same data
+        on the same scale, or `data` do not fit them.
 
     Notes
     -----
@@ -178,109 +164,32 @@ def ksd_compare_models(
     num_draws = check_count(num_draws, "num_draws", 2)
     effort = effort_of(None, progressbar, client)
     seed, rng = seeded_generator(random_seed)
-    candidates = _candidates(models, var_names, num_draws, compile_kwargs, rng)
-    observed = _observations(candidates, data)
-    centre, spread = _common_scale(candidates, observed, rng)
-    tables = _covariates(candidates, covariates, centre, rng)
+    candidates = read_candidates(models, var_names, num_draws, compile_kwargs, rng)
+    observed = common_observations(candidates, data)
+    scale = common_scale(candidates, observed, rng)
+    tables = _covariates(candidates, covariates, scale[0], rng)
+    weights = [1.0 if one is None else 1 / _mean_kernel(one, rng) for one in tables]
+    batches = min([len(one.given) for one in candidates if len(one.given) > 1] + [_BATCHES])
     how = Comparing(RBF(), "dimension", None, compile_kwargs)
-    rows = np.stack(
-        [
-            _rows(one, _points(one, observed, centre, spread, effort), tables, how, effort, rng)
-            for one in candidates
-        ]
-    )
-    table = _table([one.name for one in candidates], rows, alpha)
+    measured = [
+        _measured(one, _points(one, observed, scale, batches, effort), tables, weights, how, effort)
+        for one in candidates
+    ]
+    rows = np.stack([own for own, _ in measured])
+    table = _table([one.name for one in candidates], rows, _without(measured, batches), alpha)
     name = candidates[0].density.places.name
     settings = {"variable": name, "n": len(observed), "num_draws": num_draws}
     settings |= {"alpha": alpha, "seed": seed}
-    table = with_elpd(table, {one.name: one.data for one in candidates}, name)
+    # Stored log likelihoods are those of the models' own data.
+    table = with_elpd(
+        table, {one.name: one.data for one in candidates} if data is None else {}, name
+    )
     table.attrs |= attributes({"result": "ksd_compare_models", **settings})
     return table
 
 
-def _candidates(
-    models: Any,
-    var_names: str | None,
-    num_draws: int,
-    compile_kwargs: Mapping[str, Any] | None,
-    rng: np.random.Generator,
-) -> list[_Candidate]:
-    """Return the models with their observed variables and draws."""
-    if not isinstance(models, Mapping):
-        raise TypeError(
-            "`models` must be a mapping from names to pairs of a model and its draws, such as "
-            f'{{"poisson": (model, idata)}}, got {type(models).__name__}.'
-        )
-    if len(models) < 2:
-        raise ValueError(f"`models` must have at least two models to compare, got {len(models)}.")
-    found = []
-    for name, pair in models.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(
-                f"`models` must have a pair of a model and its draws for every name, but {name!r} "
-                f"has {type(pair).__name__}."
-            )
-        parameters, model = bambi_parameters(pair[0]), resolve_model(pair[0])
-        variables = observed_variables(model, var_names)
-        if len(variables) > 1:
-            known = ", ".join(str(rv.name) for rv in variables)
-            raise ValueError(
-                f"The model {name!r} has several observed variables ({known}): name one of them in "
-                "`var_names`."
-            )
-        density = fitted_density(model, variables[0], None, compile_kwargs, common_coordinates=True)
-        check_circular(density.circular, RBF())
-        draws = model_draws(pair[1], parameters)
-        given = given_values(model, density.given, draws, num_draws, rng)
-        found.append(_Candidate(str(name), model, density, given, pair[1]))
-    return found
-
-
-def _observations(candidates: Sequence[_Candidate], data: Any) -> np.ndarray:
-    """Return the observations, the same for all models."""
-    first, *others = candidates
-    own = first.density.data()
-    for other in others:
-        one, two = (c.density for c in (first, other))
-        same = (one.operator, one.variable.transform, one.variable.shape)
-        if same != (two.operator, two.variable.transform, two.variable.shape):
-            raise ValueError(
-                f"The models {first.name!r} and {other.name!r} observe "
-                f"{one.places.name!r} on different scales, which one kernel cannot compare: counts "
-                "and continuous numbers, or numbers with other bounds."
-            )
-        values = two.data()
-        if len(values) != len(own) or (data is None and not np.array_equal(values, own)):
-            raise ValueError(
-                f"The models {first.name!r} and {other.name!r} must observe the same data, in the "
-                "same order, or be given new `data`."
-            )
-    if data is None:
-        return own
-    values = np.asarray(data, dtype=own.dtype)
-    if values.shape != own.shape or not np.isfinite(values).all():
-        raise ValueError(
-            f"`data` must have finite values of shape {own.shape}, one for every observation that "
-            f"the models have inputs for, got shape {values.shape}."
-        )
-    return values
-
-
-def _common_scale(
-    candidates: Sequence[_Candidate], observed: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return centre and spread of every observation, the mean of what the models say."""
-    found = []
-    for one in candidates:
-        step = -(-len(one.given) // _SCALE_DRAWS)
-        scales = [residuals_given(one.density, len(observed), g, rng) for g in one.given[::step]]
-        found.append(np.mean([(scale.centre, scale.spread) for scale in scales], axis=0))
-    centre, spread = np.mean(found, axis=0)
-    return centre, spread
-
-
 def _covariates(
-    candidates: Sequence[_Candidate], covariates: Any, centre: np.ndarray, rng: np.random.Generator
+    candidates: Sequence[Candidate], covariates: Any, centre: np.ndarray, rng: np.random.Generator
 ) -> list[np.ndarray | None]:
     """Return what observations are compared by, in bandwidths: nothing, and covariates."""
     if covariates is None:
@@ -301,13 +210,16 @@ def _covariates(
 
 
 def _points(
-    candidate: _Candidate,
+    candidate: Candidate,
     observed: np.ndarray,
-    centre: np.ndarray,
-    spread: np.ndarray,
+    scale: tuple[np.ndarray, np.ndarray],
+    batches: int,
     effort: Effort,
-) -> Points:
-    """Return the observations as points of one model, with what it says of them."""
+) -> list[Points]:
+    """Return the observations with what one model says of them, and without each batch of draws.
+
+    A model with a single draw has no batches.
+    """
     density, given = candidate.density, candidate.given
     points = density.unconstrain(observed, *given[0])
     with progress_bar(f"Scoring {candidate.name}", len(given), effort.progressbar) as bar:
@@ -317,31 +229,49 @@ def _points(
                 yield values
                 bar.advance(1)
 
-        values = predictive_values(density, given, points, watched)
+        count = batches if len(given) > 1 else 1
+        everything, *others = predictive_values(density, given, points, watched, count)
     operator = OPERATORS[density.operator]
-    bad = operator.unusable(values).any(axis=1) | ~np.isfinite(points).all(axis=1)
+    bad = operator.unusable(everything).any(axis=1) | ~np.isfinite(points).all(axis=1)
     if bad.any():
         raise ValueError(
             f"{bad.sum()} of {len(bad)} observations of {density.places.name!r} have no finite "
             f"density under the model {candidate.name!r}, which cannot explain them."
         )
-    return operator.standardised(points, values, centre, spread)
+    lost = [operator.unusable(values).any(axis=1) for values in others]
+    if np.any(lost):
+        warn_user(
+            f"{np.any(lost, axis=0).sum()} of {len(bad)} observations of {density.places.name!r} "
+            f"have a density under few draws of the model {candidate.name!r} only: the errors of "
+            "its differences are too small.",
+            UserWarning,
+        )
+        others = [
+            tuple(np.where(gone[:, None], *pair) for pair in zip(everything, values, strict=True))
+            for gone, values in zip(lost, others, strict=True)
+        ]
+    return [operator.standardised(points, values, *scale) for values in (everything, *others)]
 
 
-def _rows(
-    candidate: _Candidate,
-    points: Points,
+def _measured(
+    candidate: Candidate,
+    points: Sequence[Points],
     covariates: Sequence[np.ndarray | None],
+    weights: Sequence[float],
     how: Comparing,
     effort: Effort,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return the mean of the Stein kernel over all pairs that each observation is in."""
-    panel = how.panel(OPERATORS[candidate.density.operator], points.positions, rng)
-    _, rows = evaluate_conditional(panel.members, [[points]], list(covariates), effort)
-    mean = panel.joined(rows) / (len(points.positions) - 1)
-    weights = [1.0, *(1 / _mean_kernel(one, rng) for one in covariates if one is not None)]
-    return np.asarray((mean * weights).mean(axis=1))
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the Stein kernel over all pairs that each observation is in.
+
+    And its mean over all pairs without each batch of draws.
+    """
+    operator, positions = OPERATORS[candidate.density.operator], points[0].positions
+    n = len(positions)
+    panel = how.panel(operator, positions, np.random.default_rng(0))
+    sums, rows = evaluate_conditional(panel.members, [points], list(covariates), effort)
+    own = (panel.joined(rows) / (n - 1) * weights).mean(axis=1)
+    means = (panel.joined(sums)[0] / (n * (n - 1)) * weights).mean(axis=1)
+    return np.asarray(own), np.asarray(means[1:])
 
 
 def _mean_kernel(covariates: np.ndarray, rng: np.random.Generator) -> float:
@@ -352,19 +282,48 @@ def _mean_kernel(covariates: np.ndarray, rng: np.random.Generator) -> float:
     return float(np.exp(-0.5 * pdist(few, "sqeuclidean")).mean()) + 1 / len(few)
 
 
-def _table(names: Sequence[str], rows: np.ndarray, alpha: float) -> pd.DataFrame:
-    """Return the table, from each observation's mean over the pairs it is in, shape (models, n)."""
-    n = rows.shape[1]
+def _without(measured: Sequence[tuple[np.ndarray, np.ndarray]], batches: int) -> np.ndarray:
+    """Return discrepancies without each batch of draws, shape (models, batches)."""
+    return np.stack(
+        [others if others.size else np.full(batches, own.mean()) for own, others in measured]
+    )
+
+
+def _table(
+    names: Sequence[str], rows: np.ndarray, without: np.ndarray, alpha: float
+) -> pd.DataFrame:
+    """Return the table of comparisons.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the models are called.
+    rows : ndarray of shape (models, n)
+        Each observation's mean over the pairs it is in.
+    without : ndarray of shape (models, batches)
+        Discrepancies without each batch of draws.
+    alpha : float
+        One minus the coverage of all intervals together.
+
+    Returns
+    -------
+    DataFrame
+    """
+    batches, pairs = without.shape[1], len(names) * (len(names) - 1) // 2
     discrepancy = rows.mean(axis=1)
+    # Jackknife: few draws make a mixture look further off than it is.
+    discrepancy += (batches - 1) * (discrepancy - without.mean(axis=1))
     order = np.argsort(discrepancy, kind="stable")
-    apart = rows - rows[order[0]]
-    difference = apart.mean(axis=1)
-    # Jackknife: without observation i the difference is (n U - 2 row_i) / (n - 2).
-    squares = ((apart - difference[:, None]) ** 2).sum(axis=1)
-    error = np.sqrt((n - 1) / n * squares) * 2 / (n - 2)
-    reach = stats.norm.isf(alpha / 2) * error
+    difference = discrepancy - discrepancy[order[0]]
+    of_data, of_draws = _variances(rows - rows[order[0]], without - without[order[0]])
+    error = np.sqrt(of_data + of_draws)
+    error = np.where(error > _ROUNDING * np.abs(rows).max(), error, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = 2 * stats.norm.sf(np.abs(difference) / error)
+        # Degrees of freedom by Welch and Satterthwaite: few batches tell their error roughly.
+        freedom = np.where(of_draws > 0, (batches - 1) * (error**2 / of_draws) ** 2, np.inf)
+        p_value = 2 * stats.t.sf(difference / error, freedom)
+        p_value = np.where(error > 0, -np.expm1(pairs * np.log1p(-p_value)), 1.0)
+    reach = stats.t.isf(level_of_each(alpha, pairs) / 2, freedom) * error
     table = pd.DataFrame(
         {
             "rank": np.argsort(order),
@@ -374,8 +333,16 @@ def _table(names: Sequence[str], rows: np.ndarray, alpha: float) -> pd.DataFrame
             "lower": difference - reach,
             "upper": difference + reach,
             "p_value": p_value,
-            "clear": difference > reach,
+            "clear": (difference > reach) & (error > 0),
         },
         index=pd.Index(names),
     )
     return table.iloc[order]
+
+
+def _variances(rows: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the variances of differences over observations, and over draws, by the jackknife."""
+    n, batches = rows.shape[1], without.shape[1]
+    # Without observation i the difference is (n U - 2 row_i) / (n - 2).
+    of_data = (n - 1) * (2 / (n - 2)) ** 2 * rows.var(axis=1)
+    return of_data, (batches - 1) * without.var(axis=1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ import numpy as np
 from pymc_ksd.models.lattice import step_rates
 from pymc_ksd.models.observed.fitted import FittedDensity, Given
 from pymc_ksd.models.target import Target
+
+#: What a Stein operator takes of a density.
+Values = tuple[np.ndarray, ...]
 
 
 def predictive_target(
@@ -60,13 +64,58 @@ def predictive_values(
     given: Sequence[Given],
     points: np.ndarray,
     watch: Callable[[Sequence[Given]], Iterable[Given]],
-) -> tuple[np.ndarray, ...]:
-    """Return what the Stein operator takes of the mixture over all draws, at unconstrained points.
+    batches: int,
+) -> list[Values]:
+    """Return what the Stein operator takes of mixtures, at unconstrained points.
 
-    The arguments are those of :func:`predictive_target`; every point belongs to an observation.
+    The arguments are those of :func:`predictive_target`; every point belongs to an observation. The
+    first mixture is over all draws, each other one over those outside one of as many consecutive
+    batches as are asked for. Every draw is evaluated once.
     """
-    mixture = _Mixture(density, given, given, watch)
-    return mixture.rates(points) if density.operator == "birth_death" else mixture.scores(points)
+    ends = np.linspace(0, len(given), batches + 1).astype(int)
+    parts = [_Mixture(density, given[i:j], given, watch) for i, j in pairwise(ends)]
+    everyone = list(range(batches))
+    mixtures = [everyone]
+    if batches > 1:
+        mixtures += [[other for other in everyone if other != one] for one in everyone]
+    if density.operator != "birth_death":
+        terms = [part.mixed(points) for part in parts]
+        return [(_mixed((terms[i] for i in chosen), points)[1],) for chosen in mixtures]
+    known: dict[bytes, list[np.ndarray]] = {}
+
+    def log_probabilities(moved: np.ndarray) -> list[np.ndarray]:
+        key = moved.tobytes()
+        if key not in known:
+            known[key] = [part.log_probability(moved) for part in parts]
+        return known[key]
+
+    def rates(chosen: Sequence[int]) -> Values:
+        return step_rates(
+            lambda moved: np.logaddexp.reduce([log_probabilities(moved)[i] for i in chosen]),
+            points,
+        )
+
+    return [rates(chosen) for chosen in mixtures]
+
+
+def _mixed(
+    terms: Iterable[tuple[np.ndarray, Any]], points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logarithm of a sum of densities at points, and its gradient."""
+    largest, total = np.full(len(points), -np.inf), np.zeros(len(points))
+    weighted = np.zeros(points.shape)
+    for values, scores in terms:
+        known = np.isfinite(values)
+        higher = np.where(known, np.maximum(largest, values), largest)
+        with np.errstate(invalid="ignore"):
+            shrink = np.where(np.isfinite(largest), np.exp(largest - higher), 0.0)
+            weight = np.where(known, np.exp(values - higher), 0.0)
+        weighted *= shrink[:, None]
+        weighted += weight[:, None] * np.where(known[:, None], scores, 0.0)
+        total = total * shrink + weight
+        largest = higher
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return largest + np.log(total), weighted / total[:, None]
 
 
 @dataclass
@@ -96,28 +145,20 @@ class _Mixture:
             )
         return points
 
+    def mixed(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the logarithm of the sum of all draws' densities, and its score."""
+        return _mixed(self._terms(points), points)
+
     def scores(self, points: np.ndarray) -> tuple[np.ndarray]:
         """Return the score of the mixture."""
-        largest, total = np.full(len(points), -np.inf), np.zeros(len(points))
-        weighted = np.zeros(points.shape)
-        for values, scores in self._terms(points):
-            known = np.isfinite(values)
-            higher = np.where(known, np.maximum(largest, values), largest)
-            with np.errstate(invalid="ignore"):
-                shrink = np.where(np.isfinite(largest), np.exp(largest - higher), 0.0)
-                weight = np.where(known, np.exp(values - higher), 0.0)
-            weighted *= shrink[:, None]
-            weighted += weight[:, None] * np.where(known[:, None], scores, 0.0)
-            total = total * shrink + weight
-            largest = higher
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return (weighted / total[:, None],)
+        return (self.mixed(points)[1],)
 
     def rates(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rates of steps up and down under the mixture."""
-        return step_rates(self._log_probability, points)
+        return step_rates(self.log_probability, points)
 
-    def _log_probability(self, points: np.ndarray) -> np.ndarray:
+    def log_probability(self, points: np.ndarray) -> np.ndarray:
+        """Return the logarithm of the sum of all draws' probabilities."""
         total = np.full(len(points), -np.inf)
         for values, _ in self._terms(points):
             total = np.logaddexp(total, np.where(np.isnan(values), -np.inf, values))
