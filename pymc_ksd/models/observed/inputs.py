@@ -10,15 +10,18 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_ksd.models.log_density import held_value
-from pymc_ksd.models.observed.fitted import FittedDensity
+from pymc_ksd.models.observed.fitted import FittedDensity, observed_variables
 from pymc_ksd.models.observed.names import InputNames
-from pymc_ksd.models.observed.numbers import numbers_behind
+from pymc_ksd.models.observed.numbers import data_of, is_data, numbers_behind
 
 
 def inputs_of(
     model: pm.Model, density: FittedDensity
 ) -> Iterator[tuple[list[str], np.ndarray, bool]]:
     """Walk the numbers in a variable's graph that come with every observation.
+
+    The observations themselves are none, where they stand in the graph of what comes after them:
+    residuals depend on their own observation under every model.
 
     Parameters
     ----------
@@ -38,12 +41,14 @@ def inputs_of(
     """
     nodes = list(numbers_behind(density.numbers))
     indices, names = _indices(nodes), InputNames(model, nodes)
+    (rv,) = observed_variables(model, density.source)
+    own = data_of(model, rv)
     for node in nodes:
         value = held_value(node)
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub" or not value.ndim:
             continue
         table = density.places.rows(value)
-        if table is not None:
+        if table is not None and not is_data(node, own):
             table = table.reshape(len(table), -1)
             yield names.of(node, value, table.shape[1]), table, node in indices
 

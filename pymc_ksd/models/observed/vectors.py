@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -28,7 +29,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.models.log_density import evaluate_shapes, held_value
 from pymc_ksd.models.observed.layout import Places
-from pymc_ksd.models.observed.numbers import numbers_behind, parameter_graphs
+from pymc_ksd.models.observed.numbers import data_of, is_data, numbers_behind, parameter_graphs
 from pymc_ksd.models.observed.part import Part, evaluated, path_places, positions_along
 from pymc_ksd.models.observed.paths import LAGS, before
 
@@ -46,7 +47,7 @@ def vector_part(model: pm.Model, rv: TensorVariable) -> Part | None:
     mean, covariance, degrees = found
     places = path_places(model, str(rv.name), np.arange(int(np.prod(shape))).reshape(shape))
     others = [other for other in model.basic_RVs if other is not rv]
-    tables = _tables(rv, places, others)
+    tables = _tables(rv, places, others, data_of(model, rv))
     column = _column(tables, places)
     order = pt.arange(shape[-1]) if column is None else pt.argsort(column.ravel(), stable=True)
     back = pt.argsort(order)
@@ -125,9 +126,9 @@ def _given_those_before(
 
 
 def _tables(
-    rv: TensorVariable, places: Places, others: Sequence[TensorVariable]
+    rv: TensorVariable, places: Places, others: Sequence[TensorVariable], data: Sequence[Any]
 ) -> list[TensorVariable]:
-    """Return the numbers in a vector's graph that have a row for each element."""
+    """Return the numbers in a vector's graph, but its `data`, that have a row for each element."""
     found = []
     for node in numbers_behind(parameter_graphs(rv, others), others):
         array = held_value(node)
@@ -136,7 +137,7 @@ def _tables(
         # A matrix of distances or neighbours is no input.
         square = array.ndim > 1 and array.shape[-1] == array.shape[-2] == places.shape[-1]
         table = None if square else places.rows(array)
-        if table is not None and (np.ptp(table, axis=0) > 0).any():
+        if table is not None and not is_data(node, data) and (np.ptp(table, axis=0) > 0).any():
             found.append(node)
     return found
 
