@@ -10,7 +10,7 @@ from scipy import stats
 
 import pymc_ksd
 from pymc_ksd.models.observed.fitted import fitted_density
-from pymc_ksd.models.observed.inputs import inputs_of
+from pymc_ksd.models.observed.inputs import indexing_names, inputs_of
 
 X = np.linspace(-1, 1, 12)
 GROUP = np.repeat([0, 1, 2], 4)
@@ -76,6 +76,12 @@ def index_as_data():
     pm.StudentT("y", nu=3.0, mu=pm.Normal("effect", shape=3)[group], observed=X)
 
 
+def rounded():
+    """Numbers from which an index is computed are no groups themselves."""
+    age = pm.Data("age", X)
+    pm.Normal("y", pm.Normal("effect", shape=3)[pt.floor(age + 1).astype(int)], 1.0, observed=Y)
+
+
 def alone():
     pm.Normal("y", pm.math.sin(X) + pm.Normal("level"), 1.0, observed=Y)
 
@@ -92,6 +98,7 @@ def alone():
         (index, ["mu"], {"county": True}),
         (index_without_dims, ["mu"], {"group of effect": True}),
         (index_as_data, ["mu"], {"town": True}),
+        (rounded, ["mu"], {"age": False}),
         (alone, ["mu"], {"unnamed input": False}),
     ],
 )
@@ -116,11 +123,19 @@ def test_observations_before_others_are_no_inputs(as_data, is_vector):
         else:
             pm.Normal("y", mu + X, 1.0, observed=observed)
     density = fitted_density(model, model["y"], None, None)
-    columns = [table.T for _, table, _ in inputs_of(model, density)]
-    columns = [column for table in columns for column in table if len(table) == 1 and np.ptp(column)]
+    tables = [table for _, table, _ in inputs_of(model, density) if table.shape[1] == 1]
+    columns = [table[:, 0] for table in tables if np.ptp(table)]
     np.testing.assert_array_equal(columns, [] if is_vector else [X])
     # Elements of a vector are taken in their own order and not in that of the observations.
     assert len(density.along) == is_vector
+
+
+@pytest.mark.parametrize(("write", "names"), [(rounded, set()), (index_as_data, {"town"})])
+def test_only_whole_numbers_are_groups_where_users_name_them(write, names):
+    with pm.Model() as model:
+        write()
+    found = indexing_names(fitted_density(model, model["y"], None, None))
+    assert found & {"age", "town"} == names
 
 
 def test_parameters_of_mixtures_have_different_names():

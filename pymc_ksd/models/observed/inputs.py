@@ -37,7 +37,7 @@ def inputs_of(
     table : ndarray of shape (n, columns)
         A row for every observation.
     labels : bool
-        Whether others are indexed by it, so that it tells groups apart.
+        Whether it holds whole numbers that others are indexed by, so that it tells groups apart.
     """
     nodes = list(numbers_behind(density.numbers))
     indices, names = _indices(nodes), InputNames(model, nodes)
@@ -50,12 +50,14 @@ def inputs_of(
         table = density.places.rows(value)
         if table is not None and not is_data(node, own):
             table = table.reshape(len(table), -1)
-            yield names.of(node, value, table.shape[1]), table, node in indices
+            labels = node in indices and _is_whole(value)
+            yield names.of(node, value, table.shape[1]), table, labels
 
 
 def indexing_names(density: FittedDensity) -> set[str]:
-    """Return the names of data by which others are indexed."""
-    return {str(node.name) for node in _indices(numbers_behind(density.numbers))}
+    """Return the names of data with whole numbers by which others are indexed."""
+    indices = _indices(numbers_behind(density.numbers))
+    return {str(node.name) for node in indices if _is_whole(held_value(node))}
 
 
 def model_data(model: pm.Model, key: str) -> np.ndarray:
@@ -78,3 +80,8 @@ def _indices(nodes: Iterable[Any]) -> set[Any]:
         if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
             found |= set(ancestors(node.owner.inputs[1:]))
     return found
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether an array holds whole numbers, or is true and false, by its type."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iub"

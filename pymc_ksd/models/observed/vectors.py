@@ -23,6 +23,7 @@ from pymc.distributions.multivariate import (
     MvStudentTRV,
     PrecisionMvNormalRV,
 )
+from pytensor.sparse import SparseTensorType, dense_from_sparse
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
@@ -98,6 +99,8 @@ def _location_and_covariance(
         covariance = covariance + sigma**2 * pt.eye(covariance.shape[-1])
     elif isinstance(op, CARRV):
         mean, weights, alpha, tau = op.dist_params(node)[:4]
+        if isinstance(weights.type, SparseTensorType):
+            weights = dense_from_sparse(weights)
         precision = tau * (pt.diag(weights.sum(axis=-1)) - alpha * weights)
         covariance = pt.linalg.inv(precision)
     else:
@@ -144,6 +147,7 @@ def _tables(
 
 def _column(tables: Sequence[TensorVariable], places: Places) -> TensorVariable | None:
     """Return the only input, if it is a single column for the elements of a vector."""
-    if len(tables) != 1 or held_value(tables[0]).size != places.shape[-1]:
-        return None
-    return tables[0]
+    columns = [table for table in tables if held_value(table).size == places.shape[-1]]
+    different = {held_value(column).astype(float).tobytes() for column in columns}
+    # The same numbers may stand in a graph as a row, and as a column.
+    return columns[0] if len(different) == 1 and len(columns) == len(tables) else None
