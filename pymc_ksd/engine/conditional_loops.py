@@ -1,9 +1,9 @@
 """Loops over a block of pairs of many samples at once, with kernels of covariates.
 
 Like :mod:`pymc_ksd.engine.machine_loops`, to a copy of which all below the last mark is added,
-this is a template and never imported. Scores are compared in double precision. Rates of counts lie
-between 0 and 1 and are compared in single precision: a step up or down takes four kernels for every
-pair, of which a processor evaluates twice as many at a time.
+this is a template and never imported. Scores are compared in double precision. Rates of counts are
+compared in single precision, if their steps are not too short for it: a step up or down takes four
+kernels for every pair, of which a processor evaluates twice as many at a time.
 """
 
 import numpy as np

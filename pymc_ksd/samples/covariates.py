@@ -48,9 +48,10 @@ class Column:
     def scaled(self) -> np.ndarray:
         """Return the column in units in which columns can be compared."""
         if self.labels:
-            return _LABEL_DISTANCE * self.values
-        scaled: np.ndarray = self.values / (self.values.std() or 1.0)
-        return scaled
+            return _LABEL_DISTANCE * (self.values - self.values.min())
+        # Sums in single precision would not tell apart what is far from zero.
+        centred: np.ndarray = self.values - self.values.mean()
+        return centred / (centred.std() or 1.0)
 
 
 def columns_of_table(

@@ -716,7 +716,7 @@ def table_model(dims):
     with pm.Model(coords={"a": range(8), "b": range(8)}) as model:
         x = pm.Data("x", values, dims=("a", "b"))
         slope = pm.Normal("slope")
-        pm.Normal("y", slope * x, 1.0, observed=values, dims=("a", "b"))
+        pm.Normal("y", slope * x, 1.0, observed=2 * values, dims=("a", "b"))
     density = fitted_density(model, model["y"], dims, None)
     given = given_values(model, ["slope"], draws(slope=np.ones(3)), 3)
     return model, density, find_comparisons(model, density, given, "auto"), values
@@ -725,7 +725,7 @@ def table_model(dims):
 def test_inputs_follow_the_axes_of_observations():
     _, density, found, values = table_model(("b", "a"))
     inputs = found[-1].columns[0].values
-    np.testing.assert_allclose(inputs, density.data())
+    np.testing.assert_allclose(2 * inputs, density.data())
     np.testing.assert_allclose(inputs, values.T.ravel())
     model, density, found, values = table_model("b")
     assert density.data().shape == (8, 8)

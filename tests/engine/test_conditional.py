@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numeric import BIRTH_DEATH, LANGEVIN, members
+from scipy import stats
 
 from pymc_ksd.engine import machine_conditional
 from pymc_ksd.engine.cluster import _added, _totals
@@ -185,6 +186,24 @@ def test_kernels_without_machine_code_are_left_to_graphs():
     chosen = members(RBF(), 1.0, operator=BIRTH_DEATH)
     assert stacked_work(chosen, steps, covariates, (N,)) is not None
     assert stacked_work(chosen, turned, covariates, (N,)) is None
+
+
+@pytest.mark.parametrize("mean", [500.0, 5_000.0])
+def test_large_counts_have_the_same_sums_in_machine_code(mean, monkeypatch):
+    """Steps that are too short for single precision are left to double precision."""
+    law = stats.nbinom(2, 2 / (2 + mean))
+    counts = law.rvs(size=(60, 1), random_state=3).astype(float)
+    here, above, below = law.pmf(counts), law.pmf(counts + 1), law.pmf(counts - 1)
+    rates = [above / (here + above), below / (here + below)]
+    centre, spread = np.full_like(counts, mean), np.full_like(counts, law.std())
+    samples = [[BIRTH_DEATH.standardised(counts, rates, centre, spread)]]
+    chosen, sums = members(RBF(), 1.0, operator=BIRTH_DEATH), []
+    for pairs in (0, np.inf):
+        monkeypatch.setattr("pymc_ksd.engine.functions._FUSED_PAIRS", pairs)
+        sums.append(evaluate_conditional(chosen, samples, [None])[0].item())
+    np.testing.assert_allclose(*sums, rtol=0.02)
+    work = stacked_work(chosen, samples, [None], (60,))
+    assert (work is None) == (law.std() > 500)
 
 
 def test_all_cores_are_used():

@@ -51,7 +51,35 @@ def test_bisected_quantiles_are_those_of_scipy():
     bounds = np.array([1e-3, 2.0, 40.0, 5.0])
     above = np.array([True, True, True, False])
     shares = np.where(above, law.cdf(bounds) + 0.7 * law.sf(bounds), 0.2 * law.cdf(bounds))
-    np.testing.assert_allclose(bisected(law.logcdf, shares, bounds, above), law.ppf(shares))
+    np.testing.assert_allclose(bisected(law.logcdf, np.log(shares), bounds, above), law.ppf(shares))
+
+
+@pytest.mark.parametrize(
+    ("dist", "bound", "excess"),
+    [
+        # Mean and standard deviation of what is beyond, by SciPy's integrals of the density.
+        (lambda theta: pm.Normal.dist(theta, 1), 9.5, (0.1085, 0.1073)),
+        (lambda theta: pm.Exponential.dist(2 * theta), 60.0, (1.0, 1.0)),
+    ],
+)
+def test_values_far_in_the_tail_are_beyond_it(dist, bound, excess, rng):
+    """Where the share below the bound is one in double precision."""
+    y = np.full(2_000, bound)
+    y[0] = 0.3
+    _, density = censored(dist, y, None, bound)
+    full = density.completed(y, rng, np.array(0.5))
+    assert full[0] == 0.3
+    beyond = full[1:] - bound
+    assert (beyond >= 0).all()
+    mean, deviation = excess
+    np.testing.assert_allclose(beyond.mean(), mean, atol=4 * deviation / np.sqrt(2_000))
+
+
+def test_values_beyond_all_that_can_be_computed_are_told(rng):
+    y = np.array([1.0, 80.0, 2.0])
+    _, density = censored(lambda theta: pm.Gamma.dist(2, theta), y, None, 80.0)
+    with pytest.raises(ValueError, match=r"1 value\(s\) of 'y' are censored so far above"):
+        density.completed(y, rng, np.array(1.0))
 
 
 def test_every_observation_has_its_own_bounds(rng):

@@ -10,10 +10,11 @@ from scipy import stats
 
 import pymc_ksd
 from pymc_ksd.models.observed.fitted import fitted_density
-from pymc_ksd.models.observed.inputs import inputs_of
+from pymc_ksd.models.observed.inputs import indexing_names, inputs_of
 
 X = np.linspace(-1, 1, 12)
 GROUP = np.repeat([0, 1, 2], 4)
+Y = np.random.default_rng(7).normal(size=12)
 TABLE = np.random.default_rng(0).normal(size=(12, 2))
 
 
@@ -32,18 +33,18 @@ def names_of(write, coords=None):
 
 
 def plain():
-    pm.Normal("y", pm.Normal("slope") * X, pm.math.exp(X), observed=X)
+    pm.Normal("y", pm.Normal("slope") * X, pm.math.exp(X), observed=Y)
 
 
 def named():
     dose = pm.Data("dose", X)
     mu = pm.Deterministic("predictor", pm.Normal("slope") * dose)
-    pm.Normal("y", mu, 1.0, observed=X)
+    pm.Normal("y", mu, 1.0, observed=Y)
 
 
 def element():
     b = pm.Normal("b", shape=2)
-    pm.Normal("y", b[0] + b[1] * X, 1.0, observed=X)
+    pm.Normal("y", b[0] + b[1] * X, 1.0, observed=Y)
 
 
 def labelled_element():
@@ -75,8 +76,14 @@ def index_as_data():
     pm.StudentT("y", nu=3.0, mu=pm.Normal("effect", shape=3)[group], observed=X)
 
 
+def rounded():
+    """Numbers from which an index is computed are no groups themselves."""
+    age = pm.Data("age", X)
+    pm.Normal("y", pm.Normal("effect", shape=3)[pt.floor(age + 1).astype(int)], 1.0, observed=Y)
+
+
 def alone():
-    pm.Normal("y", pm.math.sin(X) + pm.Normal("level"), 1.0, observed=X)
+    pm.Normal("y", pm.math.sin(X) + pm.Normal("level"), 1.0, observed=Y)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +98,7 @@ def alone():
         (index, ["mu"], {"county": True}),
         (index_without_dims, ["mu"], {"group of effect": True}),
         (index_as_data, ["mu"], {"town": True}),
+        (rounded, ["mu"], {"age": False}),
         (alone, ["mu"], {"unnamed input": False}),
     ],
 )
@@ -100,6 +108,34 @@ def test_names_are_those_that_users_know(write, parameters, inputs):
     assert found[0] == parameters
     assert {name: found[1][name] for name in inputs} == inputs
     assert not any(name.startswith(("parameter ", "input 0", "input 1")) for name in found[1])
+
+
+@pytest.mark.parametrize("is_vector", [False, True])
+@pytest.mark.parametrize("as_data", [True, False])
+def test_observations_before_others_are_no_inputs(as_data, is_vector):
+    """A mean that is computed from what was observed before does not make it an input."""
+    with pm.Model() as model:
+        past = pm.Data("past", Y) if as_data else pt.as_tensor(Y[:, None]).ravel()
+        mu = pm.Normal("rho") * pt.concatenate([[0.0], past[:-1]])
+        observed = past if as_data else Y
+        if is_vector:
+            pm.MvNormal("y", mu, np.eye(12), observed=observed)
+        else:
+            pm.Normal("y", mu + X, 1.0, observed=observed)
+    density = fitted_density(model, model["y"], None, None)
+    tables = [table for _, table, _ in inputs_of(model, density) if table.shape[1] == 1]
+    columns = [table[:, 0] for table in tables if np.ptp(table)]
+    np.testing.assert_array_equal(columns, [] if is_vector else [X])
+    # Elements of a vector are taken in their own order and not in that of the observations.
+    assert len(density.along) == is_vector
+
+
+@pytest.mark.parametrize(("write", "names"), [(rounded, set()), (index_as_data, {"town"})])
+def test_only_whole_numbers_are_groups_where_users_name_them(write, names):
+    with pm.Model() as model:
+        write()
+    found = indexing_names(fitted_density(model, model["y"], None, None))
+    assert found & {"age", "town"} == names
 
 
 def test_parameters_of_mixtures_have_different_names():

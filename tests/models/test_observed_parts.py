@@ -7,10 +7,11 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from scipy import stats
+from scipy import sparse, stats
 
 import pymc_ksd
 from pymc_ksd.compilation import compile_function
+from pymc_ksd.diagnostics.predictive.comparisons import find_comparisons
 from pymc_ksd.models.observed.fitted import fitted_densities, fitted_density
 from pymc_ksd.models.observed.inputs import inputs_of
 from pymc_ksd.models.observed.items import MOST_PARCELS, in_parcels
@@ -121,6 +122,12 @@ def areas(theta):
     return 0.0
 
 
+def areas_of_a_sparse_matrix(theta):
+    near = sparse.csr_matrix(np.eye(12, k=1) + np.eye(12, k=-1))
+    pm.CAR("y", mu=np.zeros(12), W=near, alpha=0.6, tau=1.14 + theta**2, observed=WALK)
+    return 0.0
+
+
 def built(write, shape=()):
     with pm.Model() as model:
         theta = pm.Normal("theta", shape=shape)
@@ -151,6 +158,7 @@ def logp_of(model, value):
         (student_t_vector, 12),
         (kronecker_vector, 12),
         (areas, 12),
+        (areas_of_a_sparse_matrix, 12),
     ],
 )
 def test_conditional_log_densities_add_up_to_the_logp(write, n):
@@ -162,7 +170,7 @@ def test_conditional_log_densities_add_up_to_the_logp(write, n):
     whole = logp_of(model, value)
     assert len(terms) == density.places.n == n
     # CAR is normalised in PyMC 5 without the constant of the normal density.
-    constant = areas_constant() if write is areas else 0.0
+    constant = areas_constant() if write in (areas, areas_of_a_sparse_matrix) else 0.0
     np.testing.assert_allclose(terms.sum() + initial, whole + constant, rtol=1e-6)
     step = 1e-5 * np.eye(points.shape[1])[0]
     differences = [density.log_density(points + sign * step, value)[0] for sign in (1, -1)]
@@ -203,6 +211,29 @@ def test_elements_of_a_process_follow_their_places():
     assert not past["1 before"][order[0]].any()
     assert not density.along
     np.testing.assert_array_equal(next(iter(inputs_of(model, density)))[1][:, 0], PLACES)
+
+
+def test_places_that_stand_twice_in_a_graph_order_elements_too():
+    with pm.Model() as model:
+        theta = pm.Normal("theta")
+        near = pm.gp.cov.ExpQuad(1, 0.8)(PLACES[:, None]) + 0.5 * np.eye(12)
+        pm.MvNormal("y", mu=theta * PLACES, cov=near, observed=WALK)
+    density = fitted_density(model, model["y"], None, None)
+    order = np.argsort(PLACES)
+    found = density.parameters(np.array(0.4))["mu"][:, 0]
+    # The first has nobody before it.
+    np.testing.assert_allclose(found[order[0]], 0.4 * PLACES[order[0]])
+    assert not np.isclose(found[0], 0.4 * PLACES[0])
+
+
+def test_past_of_a_path_of_many_dims_is_compared_by(rng):
+    with pm.Model() as model:
+        mu, start = pm.Normal("mu", shape=4), pm.MvNormal.dist(np.zeros(4), np.eye(4))
+        path = rng.normal(size=(12, 4)).cumsum(axis=0)
+        pm.MvGaussianRandomWalk("y", mu, chol=np.eye(4), init_dist=start, observed=path)
+    density = fitted_density(model, model["y"], None, None)
+    names = [one.name for one in find_comparisons(model, density, [(np.zeros(4),)], "auto")]
+    assert {f"past: {lag} before[{dim}]" for lag in (1, 2) for dim in range(4)} <= set(names)
 
 
 def test_elements_of_a_student_t_vector_against_scipy():

@@ -186,8 +186,8 @@ def _past(density: FittedDensity, given: Sequence[Given]) -> list[Comparison]:
     found = []
     for name in density.past(*given[0]):
         own = [column for column in columns if column.name.partition("[")[0] == name]
-        if own and len(own) <= _MOST_TOGETHER:
-            found.append(_at_draws(density, density.past, Comparison(f"past: {name}", own)))
+        steps = _grouped("past" if len(own) > _MOST_TOGETHER else f"past: {name}", own)
+        found += [_at_draws(density, density.past, one) for one in steps]
     return found
 
 

@@ -9,13 +9,15 @@ been censored. With :math:`u` uniform a value above the bound :math:`b` is
 
     F^{-1}\left(F(b) + u\,(1 - F(b))\right),
 
-by the quantile function where PyMC knows it, and by bisection of :math:`\log F` elsewhere.
+by the quantile function where PyMC knows it, and by bisection of :math:`\log F` elsewhere. Far in
+the upper tail, where :math:`F(b)` is rounded to one, it is :math:`\log (1 - F)` that is bisected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 import pymc as pm
@@ -32,6 +34,8 @@ from pymc_ksd.models.observed.part import Part
 
 #: How often an interval around a quantile is widened, and then halved: until it is a number apart.
 _WIDENED, _HALVED = 1_100, 1_100
+#: Share above a bound below which it is computed by itself, and not as what is left of one.
+_FAR = 1e-8
 #: A function of ``(values, *given)`` arranged as the model has them.
 Function = Callable[..., np.ndarray]
 
@@ -78,6 +82,8 @@ class Completion:
         given: Sequence[TensorVariable],
     ) -> None:
         self._layout = layout
+        self._given = list(given)
+        self._rv = rv
         self._bounds = compile_function(list(given), list(bounds))
         value = TensorType("float64", shape=(None,) * rv.ndim)("value")
         with explain_missing_logp([layout.name]):
@@ -111,8 +117,45 @@ class Completion:
             share = np.exp(at_bound)
             # Uniform between zero and the share at the lower bound, or that at the upper and one.
             target = np.where(below, uniform * share, share + uniform * (1 - share))
-            full = np.where(below | above, self._quantiles(target, full, above, given), full)
+            is_far = above & (share > 1 - _FAR)
+            near = (below | above) & ~is_far
+            if near.any():
+                # One that is known, in the place of those that are rounded to the last.
+                target = np.where(is_far, 0.5, target)
+                full = np.where(near, self._quantiles(target, full, above, given), full)
+            if is_far.any():
+                full = np.where(is_far, self._far(uniform, full, is_far, given), full)
         return self._layout.to_points(full)
+
+    @cached_property
+    def _log_above(self) -> Function:
+        """The logarithm of the share above values, compiled if it is needed."""
+        value = TensorType("float64", shape=(None,) * self._rv.ndim)("value")
+        return compile_function([value, *self._given], pm.logccdf(self._rv, value))
+
+    def _far(
+        self,
+        uniform: np.ndarray,
+        bounds: np.ndarray,
+        is_far: np.ndarray,
+        given: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """Return values beyond bounds far in the upper tail."""
+        at_bound = np.asarray(self._log_above(bounds, *given))
+        is_known = np.isfinite(at_bound) & (at_bound < 0)
+        if not is_known[is_far].all():
+            count = np.count_nonzero(is_far & ~is_known)
+            raise ValueError(
+                f"{count} value(s) of {self._layout.name!r} are censored so far above what the "
+                "model expects at a draw of the posterior that the probability beyond the bound is "
+                "zero in double precision: they cannot be completed. The model hardly allows them."
+            )
+        # Others have reached what is asked of them where they are.
+        target = np.where(is_far, -(at_bound + np.log(uniform)), -np.inf)
+        everywhere = np.ones(bounds.shape, dtype=bool)
+        return bisected(
+            lambda values: -np.asarray(self._log_above(values, *given)), target, bounds, everywhere
+        )
 
     def _quantiles(
         self,
@@ -123,34 +166,33 @@ class Completion:
     ) -> np.ndarray:
         if self._quantile is not None:
             return np.asarray(self._quantile(shares, *given))
-        return bisected(lambda values: self._log_cdf(values, *given), shares, bounds, above)
+        return bisected(lambda values: self._log_cdf(values, *given), np.log(shares), bounds, above)
 
 
 def bisected(
-    log_cdf: Function, shares: np.ndarray, bounds: np.ndarray, above: np.ndarray
+    function: Function, target: np.ndarray, bounds: np.ndarray, above: np.ndarray
 ) -> np.ndarray:
-    """Return quantiles above or below bounds from the logarithm of a distribution function.
+    """Return where a function that increases reaches a target, above or below bounds.
 
     Parameters
     ----------
-    log_cdf : callable
-        Maps values to logarithms of the distribution function.
-    shares : ndarray
-        What it is to be at the quantiles.
+    function : callable
+        Maps values to numbers that increase with them, as a distribution function does.
+    target : ndarray
+        What these are to be.
     bounds : ndarray
-        Where quantiles begin, or end.
+        Where the search begins.
     above : ndarray of bool
-        Whether they begin there.
+        Whether it goes up from there.
 
     Returns
     -------
     ndarray
     """
-    target = np.log(shares)
     step = np.maximum(np.abs(bounds), 1.0)
     near, far = bounds.astype(np.float64), bounds.astype(np.float64)
     for _ in range(_WIDENED):
-        reached = np.where(above, log_cdf(far) >= target, log_cdf(far) <= target)
+        reached = np.where(above, function(far) >= target, function(far) <= target)
         if reached.all() or not np.isfinite(step).all():
             break
         near = np.where(reached, near, far)
@@ -161,6 +203,6 @@ def bisected(
         middle = low + (high - low) / 2
         if ((middle <= low) | (middle >= high)).all():
             break
-        less = log_cdf(middle) < target
+        less = function(middle) < target
         low, high = np.where(less, middle, low), np.where(less, high, middle)
     return high

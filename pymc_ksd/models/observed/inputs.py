@@ -10,15 +10,18 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_ksd.models.log_density import held_value
-from pymc_ksd.models.observed.fitted import FittedDensity
+from pymc_ksd.models.observed.fitted import FittedDensity, observed_variables
 from pymc_ksd.models.observed.names import InputNames
-from pymc_ksd.models.observed.numbers import numbers_behind
+from pymc_ksd.models.observed.numbers import data_of, is_data, numbers_behind
 
 
 def inputs_of(
     model: pm.Model, density: FittedDensity
 ) -> Iterator[tuple[list[str], np.ndarray, bool]]:
     """Walk the numbers in a variable's graph that come with every observation.
+
+    The observations themselves are none, where they stand in the graph of what comes after them:
+    residuals depend on their own observation under every model.
 
     Parameters
     ----------
@@ -34,23 +37,27 @@ def inputs_of(
     table : ndarray of shape (n, columns)
         A row for every observation.
     labels : bool
-        Whether others are indexed by it, so that it tells groups apart.
+        Whether it holds whole numbers that others are indexed by, so that it tells groups apart.
     """
     nodes = list(numbers_behind(density.numbers))
     indices, names = _indices(nodes), InputNames(model, nodes)
+    (rv,) = observed_variables(model, density.source)
+    own = data_of(model, rv)
     for node in nodes:
         value = held_value(node)
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub" or not value.ndim:
             continue
         table = density.places.rows(value)
-        if table is not None:
+        if table is not None and not is_data(node, own):
             table = table.reshape(len(table), -1)
-            yield names.of(node, value, table.shape[1]), table, node in indices
+            labels = node in indices and _is_whole(value)
+            yield names.of(node, value, table.shape[1]), table, labels
 
 
 def indexing_names(density: FittedDensity) -> set[str]:
-    """Return the names of data by which others are indexed."""
-    return {str(node.name) for node in _indices(numbers_behind(density.numbers))}
+    """Return the names of data with whole numbers by which others are indexed."""
+    indices = _indices(numbers_behind(density.numbers))
+    return {str(node.name) for node in indices if _is_whole(held_value(node))}
 
 
 def model_data(model: pm.Model, key: str) -> np.ndarray:
@@ -73,3 +80,8 @@ def _indices(nodes: Iterable[Any]) -> set[Any]:
         if node.owner is not None and type(node.owner.op).__name__.startswith("AdvancedSubtensor"):
             found |= set(ancestors(node.owner.inputs[1:]))
     return found
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether an array holds whole numbers, or is true and false, by its type."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iub"

@@ -1,16 +1,20 @@
-"""Graphs of an observed variable's distribution: its parameters, and the numbers behind them."""
+"""Graphs of an observed variable: its parameters, the numbers behind them, and its data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+import numpy as np
+import pymc as pm
 from pymc.distributions.distribution import SymbolicRandomVariable
-from pytensor.graph.traversal import walk
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_ksd.models.log_density import held_value
 from pymc_ksd.models.observed.names import parameter_name
 
 
@@ -54,3 +58,19 @@ def numbers_behind(
         return node.owner.inputs[::-1]
 
     return walk(graphs, behind, bfs=False)
+
+
+def data_of(model: pm.Model, rv: TensorVariable) -> list[Any]:
+    """Return the roots of an observed variable's values: constants, and shared data."""
+    roots = [node for node in ancestors([model.rvs_to_values[rv]]) if node.owner is None]
+    return [node for node in roots if np.size(held_value(node)) > 1]
+
+
+def is_data(node: Any, data: Sequence[Any]) -> bool:
+    """Whether a node is one of the data, or holds the same numbers in any shape."""
+    if node in data:
+        return True
+    value = held_value(node)
+    if not isinstance(value, np.ndarray) or value.size < 2:
+        return False
+    return any(np.array_equal(value.ravel(), np.ravel(held_value(other))) for other in data)

@@ -8,15 +8,11 @@ a selection, and true models would be rejected. Graphs of both look the same.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pymc as pm
-from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.models.log_density import held_value
+from pymc_ksd.models.observed.numbers import data_of, is_data
 
 
 def check_potentials(model: pm.Model, rv: TensorVariable, *, is_named: bool) -> None:
@@ -37,10 +33,10 @@ def check_potentials(model: pm.Model, rv: TensorVariable, *, is_named: bool) -> 
         If a Potential has the variable or its observations in it, or, unless the variable is named,
         a free variable that its distribution is computed from.
     """
-    own, parameters = _data_of(model, rv), _given(model, rv)
+    own, parameters = data_of(model, rv), _given(model, rv)
     for potential in model.potentials:
         nodes = set(ancestors([potential], blockers=model.basic_RVs))
-        if rv in nodes or any(_is_same(node, own) for node in nodes):
+        if rv in nodes or any(is_data(node, own) for node in nodes):
             raise ValueError(
                 f"The Potential {potential.name!r} changes the distribution of the observed "
                 f"variable {rv.name!r} by its observations, and it is not known how to replicate "
@@ -63,18 +59,3 @@ def _given(model: pm.Model, rv: TensorVariable) -> list[TensorVariable]:
     others = [other for other in model.basic_RVs if other is not rv]
     above = set(ancestors([rv], blockers=others))
     return [other for other in model.free_RVs if other in above]
-
-
-def _data_of(model: pm.Model, rv: TensorVariable) -> list[Any]:
-    """Return the roots of an observed variable's values: constants, and shared data."""
-    roots = [node for node in ancestors([model.rvs_to_values[rv]]) if node.owner is None]
-    return [node for node in roots if np.size(held_value(node)) > 1]
-
-
-def _is_same(node: Any, data: list[Any]) -> bool:
-    """Whether a node is one of the data, or a constant with the same numbers."""
-    if node in data:
-        return True
-    if not isinstance(node, Constant) or np.size(node.data) < 2:
-        return False
-    return any(np.array_equal(node.data, held_value(other)) for other in data)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -22,13 +23,14 @@ from pymc.distributions.multivariate import (
     MvStudentTRV,
     PrecisionMvNormalRV,
 )
+from pytensor.sparse import SparseTensorType, dense_from_sparse
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.models.log_density import evaluate_shapes, held_value
 from pymc_ksd.models.observed.layout import Places
-from pymc_ksd.models.observed.numbers import numbers_behind, parameter_graphs
+from pymc_ksd.models.observed.numbers import data_of, is_data, numbers_behind, parameter_graphs
 from pymc_ksd.models.observed.part import Part, evaluated, path_places, positions_along
 from pymc_ksd.models.observed.paths import LAGS, before
 
@@ -46,7 +48,7 @@ def vector_part(model: pm.Model, rv: TensorVariable) -> Part | None:
     mean, covariance, degrees = found
     places = path_places(model, str(rv.name), np.arange(int(np.prod(shape))).reshape(shape))
     others = [other for other in model.basic_RVs if other is not rv]
-    tables = _tables(rv, places, others)
+    tables = _tables(rv, places, others, data_of(model, rv))
     column = _column(tables, places)
     order = pt.arange(shape[-1]) if column is None else pt.argsort(column.ravel(), stable=True)
     back = pt.argsort(order)
@@ -97,6 +99,8 @@ def _location_and_covariance(
         covariance = covariance + sigma**2 * pt.eye(covariance.shape[-1])
     elif isinstance(op, CARRV):
         mean, weights, alpha, tau = op.dist_params(node)[:4]
+        if isinstance(weights.type, SparseTensorType):
+            weights = dense_from_sparse(weights)
         precision = tau * (pt.diag(weights.sum(axis=-1)) - alpha * weights)
         covariance = pt.linalg.inv(precision)
     else:
@@ -125,9 +129,9 @@ def _given_those_before(
 
 
 def _tables(
-    rv: TensorVariable, places: Places, others: Sequence[TensorVariable]
+    rv: TensorVariable, places: Places, others: Sequence[TensorVariable], data: Sequence[Any]
 ) -> list[TensorVariable]:
-    """Return the numbers in a vector's graph that have a row for each element."""
+    """Return the numbers in a vector's graph, but its `data`, that have a row for each element."""
     found = []
     for node in numbers_behind(parameter_graphs(rv, others), others):
         array = held_value(node)
@@ -136,13 +140,14 @@ def _tables(
         # A matrix of distances or neighbours is no input.
         square = array.ndim > 1 and array.shape[-1] == array.shape[-2] == places.shape[-1]
         table = None if square else places.rows(array)
-        if table is not None and (np.ptp(table, axis=0) > 0).any():
+        if table is not None and not is_data(node, data) and (np.ptp(table, axis=0) > 0).any():
             found.append(node)
     return found
 
 
 def _column(tables: Sequence[TensorVariable], places: Places) -> TensorVariable | None:
     """Return the only input, if it is a single column for the elements of a vector."""
-    if len(tables) != 1 or held_value(tables[0]).size != places.shape[-1]:
-        return None
-    return tables[0]
+    columns = [table for table in tables if held_value(table).size == places.shape[-1]]
+    different = {held_value(column).astype(float).tobytes() for column in columns}
+    # The same numbers may stand in a graph as a row, and as a column.
+    return columns[0] if len(different) == 1 and len(columns) == len(tables) else None
