@@ -51,7 +51,13 @@ def resized(rng):
     return model, regression(x, y), draws_of(17, rng)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "ksd_report" else [])
+        for name in FUNCTIONS
+    ],
+)
 def test_dims_without_labels(function, resized):
     model, fresh, draws = resized
     changed, expected = call(function, model, draws), call(function, fresh, draws)

@@ -91,6 +91,8 @@ def test_bounded_outcomes_are_transformed(rng):
     np.testing.assert_allclose(score(t[:, None])[:, 0], expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_new_data_true_and_false(rng):
     model, posterior = normal_model()
     chosen = rng.integers(30, size=150)
@@ -106,6 +108,8 @@ def test_new_data_true_and_false(rng):
     assert float(strict["p_value"]) == pytest.approx(1 / 300)
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_new_inputs_come_by_set_data(rng):
     with pm.Model() as model:
         x = pm.Data("x", np.zeros(5))
@@ -225,6 +229,8 @@ def test_bad_use_is_explained(rng):
         pymc_ksd.ksd_test(bounded, rng.uniform(size=30), posterior=tops)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 @pytest.mark.parametrize("fitted", [True, False])
 def test_many_observations_with_inputs_of_their_own(rng, fitted):
     """Each observation's score belongs to its row."""

@@ -184,6 +184,8 @@ def label_switching():
     return model
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_permuted_components_are_two_modes(label_switching, tmp_path):
     result = ksd_modes(label_switching, random_seed=1)
     assert result.sizes["mode"] == 2
@@ -200,6 +202,8 @@ def test_permuted_components_are_two_modes(label_switching, tmp_path):
         assert str(explain(loaded)) == str(explain(result))
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_no_mode_where_the_density_has_no_bound():
     y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
     sigma = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])

@@ -116,6 +116,8 @@ def test_without_free_variables_the_data_are_one_more_replicate():
     np.testing.assert_allclose(check["replicated"], standard[:-1].max(axis=1), rtol=1e-8)
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_many_observations_are_compared_in_random_parts(curved, monkeypatch):
     whole = pymc_ksd.ksd_ppc(*curved, random_seed=1)
     assert whole.attrs["n_parts"] == 1

@@ -243,6 +243,8 @@ def test_compile_score_refuses_a_constrained_variable_without_transform(build):
         compile_score(model)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_simulate_draws_what_pymc_can_draw(rng):
     cases = [("Normal", 1), ("Dirichlet", 2), ("GaussianRandomWalk", 4)]
     for name, dim in cases if IS_PYMC_5 else [*cases, ("LKJCorr", 3)]:

@@ -40,6 +40,8 @@ def draws(rng):
     return xr.Dataset({"mu": (("chain", "draw", "mu_dim_0"), values)})
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_a_group_for_each_observation_is_a_mixture(draws):
     check = pymc_ksd.ksd_ppc(mixture(), draws, covariates=None, **OPTIONS)
     other = pymc_ksd.ksd_ppc(by_hand(), draws, covariates=None, **OPTIONS)

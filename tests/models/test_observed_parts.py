@@ -286,6 +286,8 @@ def test_new_data_of_a_path_are_seen():
     np.testing.assert_allclose(density.data(), 2 * np.diff(WALK))
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_a_checked_path_does_not_keep_its_model():
     model, _ = built(autoregression)
     draws = xr.Dataset({"theta": (("chain", "draw"), np.full((1, 25), 0.3))})

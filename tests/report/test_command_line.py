@@ -400,6 +400,8 @@ def test_margins_are_checked(margin, capsys):
     assert "--margin" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.usefixtures("at")
 def test_functions_files_beside_and_levels(capsys):
     assert main(["check", "model.py:build", "wrong.nc"]) == 1  # its prior is much wider

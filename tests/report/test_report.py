@@ -132,6 +132,8 @@ def test_weak_evidence_by_moments_is_called_so(monkeypatch):
     assert bias.startswith("beta[constant]: mean 0.1 sd too high (")
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_moments_that_cannot_tell_do_not_change_the_status(monkeypatch):
     model, draws = regression()
     moments = pymc_ksd.ksd_moments(model, draws, alpha=0.025)
@@ -198,6 +200,8 @@ def test_draws_outside_of_the_margin():
         ksd_report(model, draws, margin=-1)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_rows_that_are_off_are_marked_and_come_first():
     rng = np.random.default_rng(0)
     with pm.Model() as model:
@@ -258,6 +262,8 @@ def changed(monkeypatch, p_value=None, **attrs):
 REASON = "The chains disagree (R-hat 3.1), so there is no sample of one distribution to test."
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_a_report_that_cannot_tell_is_no_pass(monkeypatch):
     changed(monkeypatch, status="cannot tell", reason=REASON)
     report = ksd_report(*regression(), num_draws=60, progressbar=False)
@@ -296,6 +302,8 @@ def test_a_model_that_is_rejected_by_draws_that_cannot_be_told(monkeypatch):
     assert report.verdict.details[-1].endswith("found a misfit in y.")
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 @pytest.mark.parametrize("curve", [0.0, 2.0], ids=["fits", "misfit"])
 def test_draws_of_another_model_are_no_pass(curve):
     model, draws = regression(curve=curve)
@@ -438,6 +446,8 @@ def test_what_other_libraries_warn_of_is_no_finding(monkeypatch):
     assert "install" not in str(report)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_a_table_that_cannot_be_made_does_not_lose_the_test(monkeypatch):
     def broken(*args, **kwargs):
         raise TypeError("no table today")
@@ -562,6 +572,8 @@ def test_labels_are_escaped(page):
     assert "&lt;script&gt;" in page
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_it_shows_itself_in_notebooks_and_terminals(good):
     html = good._repr_html_()
     assert "<html" not in html
@@ -601,6 +613,8 @@ def test_the_dictionary_is_json(good):
     assert found["rejected"] is False
 
 
+@pytest.mark.slow
+@pytest.mark.default_stack
 def test_long_tables_are_folded():
     rng = np.random.default_rng(0)
     with pm.Model() as model:

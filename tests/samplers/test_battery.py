@@ -48,6 +48,8 @@ def test_there_is_a_dozen_of_targets_with_different_names():
     assert {control.target for control in CONTROLS} <= set(NAMES)
 
 
+@pytest.mark.slow
+@pytest.mark.newer_stack
 def test_a_sampler_that_is_right_passes_and_wrong_ones_are_caught():
     result = battery(
         exact_sampler("normal", "bounded"), targets=["bounded", "normal"], random_seed=1
