@@ -238,7 +238,7 @@ def _points(
             f"{bad.sum()} of {len(bad)} observations of {density.places.name!r} have no finite "
             f"density under the model {candidate.name!r}, which cannot explain them."
         )
-    lost = [operator.unusable(values).any(axis=1) for values in others]
+    lost = [np.asarray(operator.unusable(values).any(axis=1)) for values in others]
     if np.any(lost):
         warn_user(
             f"{np.any(lost, axis=0).sum()} of {len(bad)} observations of {density.places.name!r} "
