@@ -7,7 +7,16 @@ import pytest
 import xarray as xr
 
 mpl.use("Agg")
+import matplotlib.pyplot as plt
+
 os.environ.setdefault("BOKEH_BROWSER", "none")
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left():
+    """Close figures: matplotlib warns of many, which would fail whatever test comes then."""
+    yield
+    plt.close("all")
 
 
 @pytest.fixture
