@@ -147,7 +147,7 @@ def ksd_test(
         With variables
 
         - ``statistic``: the estimate of the squared discrepancy; where several kernels were tested,
-          the largest of their estimates in standard deviations of its replicates,
+          the largest excess of any of them over its replicates,
         - ``p_value``: :math:`(1 + \#\{S^* \ge S\}) / (1 + m)`; where kernels and moments were
           tested, :math:`1 - (1 - p)^2` with the smaller of both p-values,
         - ``critical_value``: what the statistic must exceed to be rejected at level `alpha`,
@@ -157,7 +157,8 @@ def ksd_test(
           exceed the number of points,
         - ``null_distribution``: the replicates, over the dim ``bootstrap``,
         - ``member_statistic``, ``member_p_value``, ``member_excess`` and ``member_bandwidth`` of
-          each kernel, where several were tested, over the dim ``member``,
+          each kernel, where several were tested, over the dim ``member``; the excess is in standard
+          deviations of the replicates, without their skewness, times what the kernel counts,
         - for each variable, under its own name and dims, what its coordinates add to the estimate
           (not for ``"linear"`` and ``"block"``). Variables whose unconstrained coordinates do not
           belong to single elements, such as simplexes, show one number. Where several kernels were
@@ -264,7 +265,7 @@ def ksd_test(
     )
     if mismatch:
         prepared = replace(prepared, sample=replace(prepared.sample, mismatch=mismatch))
-    other = largest_moment(prepared, data, alpha, effort) if how.beside else None
+    other = largest_moment(prepared, data, alpha, effort) if how.joined else None
     n_replicates = n_replicates or default_replicates(prepared, alpha)
     plan = Plan(prepared.panel, chosen, chosen_null, n_replicates, alpha, effort, other)
     result, _ = run_prepared(prepared, plan)

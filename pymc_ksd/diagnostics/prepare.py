@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pymc_ksd.diagnostics.panels import (
-    BESIDE_DATA,
-    BESIDE_DRAWS,
-    Beside,
+    KERNELS_FOR_DATA,
+    KERNELS_FOR_DRAWS,
+    PanelKernel,
     scale_of_data,
     scale_of_draws,
 )
@@ -61,8 +61,8 @@ class Comparing:
         How points are scaled.
     compile_kwargs : mapping, optional
         Options for ``pytensor.function``.
-    beside : tuple of Beside
-        Kernels that are tested beside it.
+    joined : tuple of PanelKernel
+        Kernels that are tested as one, the first of which is the reference.
     side_by_side : bool, default False
         Whether several bandwidths are tested side by side, and not averaged.
     multiples : tuple of float
@@ -74,14 +74,14 @@ class Comparing:
     bandwidth: Any
     scale: str | None
     compile_kwargs: Mapping[str, Any] | None
-    beside: tuple[Beside, ...] = ()
+    joined: tuple[PanelKernel, ...] = ()
     side_by_side: bool = False
     multiples: tuple[float, ...] = (1.0,)
 
     @property
     def joins_several(self) -> bool:
         """Whether several kernels are tested as one."""
-        return bool(self.beside) or self.side_by_side
+        return bool(self.joined) or self.side_by_side
 
     def panel(
         self,
@@ -100,9 +100,15 @@ class Comparing:
         if self.side_by_side:
             return Panel.side_by_side(stein, np.outer(self.multiples, widths).ravel())
         panel = Panel.of_bandwidths(stein, widths)
-        (reference, *_), rule = panel.members, self.bandwidth
-        others = (one.member(reference, rule) for one in self.beside if tilted or not one.tilted)
-        return replace(panel, others=tuple(others))
+        if not self.joined:
+            return panel
+        (reference,), dim = panel.members, positions.shape[1]
+        first, *others = (
+            one.member(reference, self.bandwidth, dim)
+            for one in self.joined
+            if tilted or not one.tilted
+        )
+        return Panel((first,), tuple(others))
 
     def points(
         self, operator: SteinOperator, points: np.ndarray, values: Sequence[np.ndarray]
@@ -110,7 +116,7 @@ class Comparing:
         """Return scaled points, and whether they have the terms of tilted kernels."""
         scaled = operator.scaled(points, values, self.scale)
         tilted = operator.name == Langevin.name and len(values) > 1
-        if not (tilted and any(one.tilted for one in self.beside)):
+        if not (tilted and any(one.tilted for one in self.joined)):
             return scaled, False
         return with_tilts(scaled, values[1]), True
 
@@ -143,14 +149,14 @@ def comparing(
     base = get_kernel(kernel if kernel is not None else "imq" if draws else "rbf")
     # A kernel or a bandwidth that is named is tested alone.
     named = kernel is not None or not (isinstance(bandwidth, str) and bandwidth == "auto")
-    beside = () if named or not joins else BESIDE_DRAWS if draws else BESIDE_DATA
-    if scale == "auto" and not draws and not beside:
+    kernels = () if named or not joins else KERNELS_FOR_DRAWS if draws else KERNELS_FOR_DATA
+    if scale == "auto" and not draws and not kernels:
         scale = None
     check_scale(None if isinstance(scale, str) and scale == "auto" else scale)
     check_bandwidth(base, bandwidth)
     rule = bandwidth_rule(bandwidth, draws=draws, scale=scale)
     side_by_side = joins and np.size(bandwidth) > 1
-    return Comparing(base, rule, scale, compile_kwargs, beside, side_by_side)
+    return Comparing(base, rule, scale, compile_kwargs, kernels, side_by_side)
 
 
 def effort_of(block_size: int | None, progressbar: bool, client: Any) -> Effort:

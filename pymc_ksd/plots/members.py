@@ -28,9 +28,10 @@ def plot_ksd_members(
 ) -> PlotCollection:
     """Plot the standardized statistic of each kernel of a test, and their joint critical value.
 
-    Members are in the unit of the joined test: standard deviations of their own replicates. The one
-    that reaches furthest decides, and says whether the error is of small or of large scale, in the
-    bulk or in a few draws, or in one parameter.
+    Members are in the unit of the joined test: standard deviations of their own replicates, whose
+    skewness is taken out, times what the member counts. The one that reaches furthest decides, and
+    says whether the error is of small or of large scale, in the bulk or in a few draws, or in one
+    parameter.
 
     Parameters
     ----------

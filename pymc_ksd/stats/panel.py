@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
+
+#: A skewness that makes no difference; replicates that are skewed to the left count as symmetric.
+_NO_SKEWNESS = 1e-4
 
 
 def kernel_name(kernel: Kernel) -> str:
@@ -88,10 +92,12 @@ class MemberEstimate:
         What the hundredth part of all points that matters most has of all ``u(x, x)``.
     bandwidth : float
         Its bandwidth.
-    counts_itself : bool
+    counts : float, default 1.0
+        What its excess is multiplied by.
+    counts_itself : bool, default False
         Whether the value is one more of the replicates under the null hypothesis, as beside
-        simulated samples. In mean and standard deviation it then counts with them, which makes the
-        joined test exact for any number of replicates.
+        simulated samples. In their mean, standard deviation and skewness it then counts with them,
+        which makes the joined test exact for any number of replicates.
     """
 
     name: str
@@ -99,11 +105,15 @@ class MemberEstimate:
     replicates: np.ndarray = field(repr=False)
     diagonal_share: float
     bandwidth: float = float("nan")
+    counts: float = 1.0
     counts_itself: bool = False
 
     @property
     def excess(self) -> float:
-        """By how many standard deviations of the replicates the value exceeds their mean."""
+        """By how many standard deviations the value exceeds its replicates, times `counts`.
+
+        The skewness of the replicates is taken out.
+        """
         return float(self._standard(self.value))
 
     @property
@@ -115,12 +125,25 @@ class MemberEstimate:
         all_of_them = self.replicates
         if self.counts_itself:
             all_of_them = np.append(all_of_them, self.value)
-        return in_deviations(value, all_of_them)
+        return self.counts * without_skewness(value, all_of_them)
 
 
 def in_deviations(values: Any, replicates: np.ndarray, *, ddof: int = 0) -> Any:
     """Return by how many standard deviations of replicates values exceed their mean."""
     return (values - replicates.mean(axis=0)) / spread_of(replicates, ddof=ddof)
+
+
+def without_skewness(values: Any, replicates: np.ndarray) -> Any:
+    """Return by how many standard deviations values exceed replicates, on a scale without skewness.
+
+    Replicates of a wide kernel are nearly a chi-squared variable, those of a narrow one nearly
+    normal: the same number of standard deviations is far less likely of the latter. The cube root
+    of Wilson and Hilferty, of a gamma variable with the skewness of the replicates, makes both
+    nearly standard normal.
+    """
+    standard, others = (in_deviations(one, replicates) for one in (values, replicates))
+    half = np.maximum((others**3).mean(axis=0), _NO_SKEWNESS) / 2
+    return 3 / half * (np.cbrt(1 + half * standard) - 1 + half**2 / 9)
 
 
 def spread_of(replicates: np.ndarray, *, ddof: int = 0) -> np.ndarray:
@@ -141,7 +164,7 @@ def share_of_few(diagonal: np.ndarray) -> float:
 
 
 def joined_excess(members: Sequence[MemberEstimate]) -> tuple[float, np.ndarray]:
-    """Return the largest excess of all members, and the same for every replicate.
+    """Return the largest excess of all members, as each counts, and the same for every replicate.
 
     All members saw the same weights, or the same simulated samples, so that the replicates keep how
     they depend on each other.
@@ -171,15 +194,14 @@ class OtherTest:
     def excess(self, replicates: np.ndarray) -> float:
         """Return what the largest excess of a panel exceeds as rarely, given its replicates.
 
-        Where no replicate is as large, their tail is continued as an exponential one.
+        Where no replicate is as large, their tail is continued as a normal one.
         """
         m, ordered = len(replicates), np.sort(replicates)
         count = self.p_value * (1 + m)
         if count >= 1:
             return float(np.interp(m - count, np.arange(m), ordered))
-        beyond = np.log(max(self.p_value, np.finfo(float).tiny) * (1 + m))
-        tail = ordered[-max(2, m // 10) :]
-        return float(tail[-1] - beyond * (tail.mean() - tail[0]))
+        rare = norm.isf(max(self.p_value, np.finfo(float).tiny))
+        return float(ordered[-1] + rare - norm.isf(1 / (1 + m)))
 
 
 def joined_p_value(*p_values: float) -> float:

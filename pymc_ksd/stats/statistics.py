@@ -156,7 +156,9 @@ class _Quadratic(Statistic):
         elif request.weights is not None:
             replicates = sums.quadratic / request.null.pairs(n)
         share = share_of_few(sums.diagonal)
-        return MemberEstimate(member.name, self.of_sums(sums), replicates, share, member.bandwidth)
+        return MemberEstimate(
+            member.name, self.of_sums(sums), replicates, share, member.bandwidth, member.counts
+        )
 
     def of_sums(self, sums: PairSums) -> float:
         """Return the statistic from sums over all pairs."""

@@ -70,7 +70,7 @@ class MemberResult:
     p_value : float
         How often it is as large under the null hypothesis.
     excess : float
-        By how many standard deviations of its replicates it exceeds their mean.
+        By how many standard deviations it exceeds its replicates, as it counts in the joined test.
     bandwidth : float
         Its bandwidth, NaN where it has none.
     """

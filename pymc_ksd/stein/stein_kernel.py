@@ -191,11 +191,14 @@ class Member:
         The Stein kernel.
     bandwidth : float
         Its bandwidth, unless the base kernel has one of its own.
+    counts : float, default 1.0
+        What its excess counts beside that of others.
     """
 
     name: str
     stein: SteinKernel
     bandwidth: float
+    counts: float = 1.0
 
     @property
     def parameters(self) -> tuple[float, ...]:

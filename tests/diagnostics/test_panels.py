@@ -39,13 +39,19 @@ def test_several_bandwidths_are_tested_side_by_side(rng, options):
         alone = [float(one[name]) for one in single]
         np.testing.assert_allclose(joined[f"member_{name}"], alone, rtol=1e-9)
     replicates = np.array([one["null_distribution"].values for one in single])
-    centre, spread = replicates.mean(axis=1), replicates.std(axis=1)
     statistics = np.array([float(one["statistic"]) for one in single])
-    excess = (statistics - centre) / spread
+
+    def symmetric(values, of):
+        # The cube root of a gamma variable with the same first three moments.
+        shape = 4 / stats.skew(of) ** 2
+        gamma = shape + np.sqrt(shape) * (values - of.mean()) / of.std()
+        return 3 * np.sqrt(shape) * (np.cbrt(gamma / shape) - 1 + 1 / (9 * shape))
+
+    excess = np.array([symmetric(*pair) for pair in zip(statistics, replicates, strict=True)])
     np.testing.assert_allclose(joined["member_excess"], excess, rtol=1e-6)
     np.testing.assert_allclose(joined["statistic"], excess.max(), rtol=1e-6)
-    largest = ((replicates - centre[:, None]) / spread[:, None]).max(axis=0)
-    np.testing.assert_allclose(joined["null_distribution"], largest, rtol=1e-5, atol=1e-8)
+    largest = np.max([symmetric(own, own) for own in replicates], axis=0)
+    np.testing.assert_allclose(joined["null_distribution"], largest, rtol=1e-5, atol=1e-6)
     assert joined["p_value"] == (1 + np.sum(largest >= excess.max())) / 1001
     # One kernel is the reference.
     assert joined["ksd"] == single[0]["ksd"]
@@ -109,6 +115,38 @@ def test_joined_test_beside_simulated_samples_is_exact():
         statistic, replicates = joined_excess(members)
         ranks.append(np.count_nonzero(replicates >= statistic))
     assert stats.chisquare(np.bincount(ranks, minlength=20)).pvalue > 0.001
+
+
+@pytest.mark.parametrize("shape", [0.5, 2.0, 50.0, 1e6])
+def test_excess_without_skewness_is_nearly_standard_normal(shape):
+    """Of gamma variables as skewed as the statistics of wide and of narrow kernels."""
+    replicates = np.random.default_rng(0).gamma(shape, size=40_000)
+    excess = MemberEstimate("k", 0.0, replicates, 0.0).replicated_excess
+    beyond = [np.mean(excess > stats.norm.isf(p)) for p in (0.05, 0.01)]
+    np.testing.assert_allclose(beyond, [0.05, 0.01], rtol=0.2)
+
+
+def test_excess_of_replicates_that_are_skewed_to_the_left_is_in_standard_deviations(rng):
+    replicates = -rng.gamma(2, size=400)
+    left = MemberEstimate("k", replicates[0], replicates, 0.0)
+    standard = (left.value - replicates.mean()) / replicates.std()
+    assert left.excess == pytest.approx(standard, abs=1e-3)
+
+
+def test_members_count_by_dimension(rng):
+    """In one dimension those between narrow and wide count less, in several the narrow one."""
+    for dim, counts in ((1, [0.6, 1, 0.6, 0.6, 1]), (2, [1, 0.6, 1, 1, 1]), (5, [1, 0.6, 1, 1, 1])):
+        data, score = rng.normal(size=(50, dim)), normal_score(dim)
+        panel = ksd_test(score, data, random_seed=0)
+        widths = panel["member_bandwidth"].values
+        for name, count, width in zip(panel["member"].values, counts, widths, strict=True):
+            kernel = "imq" if str(name).startswith("imq") else "rbf"
+            options = {"kernel": kernel, "bandwidth": width, "null": "rademacher", "scale": None}
+            alone = ksd_test(score, data, random_seed=0, **options)
+            replicates = alone["null_distribution"].values
+            one = MemberEstimate("k", float(alone["statistic"]), replicates, 0.0)
+            expected = count * one.excess
+            assert float(panel["member_excess"].sel(member=name)) == pytest.approx(expected, 1e-5)
 
 
 def test_panels_of_counts(rng):
