@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from benchmarks.measurements import measured, write_scaled_page
-from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains, equicorrelated
+from benchmarks.moment_cases import ERRORS, TARGETS, Error, chains, equicorrelated, two_modes
 from benchmarks.moment_gains import approximations, gains
 from benchmarks.rates import ALPHA, Rate, generator, header, page
 from benchmarks.sampler_cases import NUTS_MODELS, POWER_CASES, nuts_case
@@ -28,7 +28,9 @@ DIMENSIONS, CORRELATIONS, SIZES = (1, 10, 100, 1_000), (0.0, 0.8, 0.95), (250, 1
 LARGE = 1_000
 #: Runs of a cell of the level, and of one with 1,000 parameters; of a row of the power, and so on.
 LEVEL, LEVEL_LARGE, POWER, POWER_LARGE = 400, 100, 200, 60
-NUTS, CULPRITS, CERTIFICATES = 400, 400, 800
+NUTS, CULPRITS, CERTIFICATES, HIDDEN = 400, 400, 800, 800
+#: Centres of two modes, and by how many standard deviations their weights put the mean off.
+CENTRES, BIASES = (1.0, 1.25, 1.5), (0.0, 0.1, 0.15)
 #: Parameters and draws of a chain of which the power is measured.
 POWER_SIZES = ((10, 250), (100, 500), (1_000, 1_000))
 LANGEVIN = tuple(case.name for case in POWER_CASES if "nadjusted" in case.name)
@@ -137,6 +139,16 @@ def certificate_rates(
         if status in counts:
             counts[status] += 1
     return {name: Rate(count, replications) for name, count in counts.items()}
+
+
+def hidden_rate(centre: float, bias: float, n_draws: int, replications: int) -> Rate:
+    """Return how often draws of two modes are certified whose weights are wrong."""
+    (score, draw), certified = two_modes(centre, bias), 0
+    rng = generator(f"two modes {centre} {bias}", n_draws)
+    for _ in range(replications):
+        draws = dataset(draw(rng, n_draws)[..., None])
+        certified += moments(score, draws, margin=MARGIN).attrs["status"] == "certified"
+    return Rate(certified, replications)
 
 
 def cost(dim: int, n_draws: int, correlation: float) -> dict[str, float]:
@@ -300,6 +312,12 @@ def _certificates(runs: Callable[[int], int], measure: Callable[..., Future[Any]
         for name, case in cases.items()
         for n_draws in (250, 1_000, 4_000)
     }
+    hidden = {
+        (centre, bias, n_draws): measure(hidden_rate, centre, bias, n_draws, runs(HIDDEN))
+        for centre in CENTRES
+        for bias in BIASES
+        for n_draws in (1_000, 4_000)
+    }
     return [
         "## Certificates",
         f"`margin={MARGIN:g}`, one parameter of ten, {runs(CERTIFICATES)} runs. At the margin "
@@ -310,6 +328,18 @@ def _certificates(runs: Callable[[int], int], measure: Callable[..., Future[Any]
                 f"| {name} | 4 × {n_draws:,} | {_rate(cell, 'certified')} | "
                 f"{_rate(cell, 'rejected')} |"
                 for (name, n_draws), cell in cells.items()
+            ),
+        ],
+        "Two modes at ±c with standard deviation 1, whose weights are wrong so that the mean is "
+        "off: features see a part of it only, and certificates add what they do not see. "
+        f"Certified, of {runs(HIDDEN)} runs:",
+        [
+            *header("mean", "draws", *(f"c = {centre:g}" for centre in CENTRES)),
+            *(
+                f"| {'exact' if not bias else f'off by {bias:g} sd'} | 4 × {n_draws:,} | "
+                f"{' | '.join(_rate(hidden[centre, bias, n_draws]) for centre in CENTRES)} |"
+                for bias in BIASES
+                for n_draws in (1_000, 4_000)
             ),
         ],
     ]

@@ -11,7 +11,7 @@ from scipy.special import gammainccinv, ndtr, stdtrit
 
 from pymc_ksd import Score
 
-__all__ = ["ERRORS", "TARGETS", "Error", "Target", "chains"]
+__all__ = ["ERRORS", "TARGETS", "Error", "Target", "chains", "two_modes"]
 
 N_CHAINS = 4
 
@@ -141,3 +141,24 @@ ERRORS = {
     "sd 10 % too large": Error(scale=1.1),
     "sd 10 % too small": Error(scale=0.9),
 }
+
+
+def two_modes(
+    centre: float, bias: float
+) -> tuple[Score, Callable[[np.random.Generator, int], np.ndarray]]:
+    """Return equal modes on both sides of zero, and what draws them with weights that are wrong.
+
+    The mean of these draws is off by so many standard deviations of the density.
+    """
+    score = Score.from_callable(
+        lambda x: centre * np.tanh(centre * x) - x,
+        1,
+        log_density=lambda x: (np.logaddexp(centre * x, -centre * x) - x**2 / 2)[:, 0],
+    )
+    weight = 0.5 + bias * np.sqrt(1 + centre**2) / (2 * centre)
+
+    def draw(rng: np.random.Generator, n_draws: int) -> np.ndarray:
+        signs = np.where(rng.uniform(size=(N_CHAINS, n_draws)) < weight, 1, -1)
+        return rng.normal(centre * signs, 1)
+
+    return score, draw

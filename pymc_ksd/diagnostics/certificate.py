@@ -21,9 +21,9 @@ def certificate(
     Two one-sided tests of every mean and every standard deviation: certified if all lie within the
     margin at level `alpha`, rejected if one lies outside at that level, adjusted for their number.
 
-    Features that explain a part of a quantity's variance see at least that part of what is wrong
-    where the draws' density is off in proportion to the quantity itself. So what they see counts as
-    that part before anything is certified, and as all of it before anything is rejected.
+    Features see a part of what is wrong. Before anything is certified, the whole bias is taken to
+    be larger than what they see, see :meth:`CorrectedMeans.whole_biases`; before anything is
+    rejected, what they see is taken to be all of it.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def certificate(
         return "rejected", ""
     varies = corrected.sd > 0
     known = np.isfinite(corrected.stein_sd) & corrected.is_explained(_LEAST_EXPLAINED)
-    bias, error = (np.where(known, one, np.nan)[:, varies] for one in corrected.biases())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seen = (1 - corrected.unexplained.T)[:, varies]
-        most, most_error = bias / seen, error / seen
+    (bias, error), (most, most_error) = (
+        [np.where(known, one, np.nan)[:, varies] for one in pair]
+        for pair in (corrected.biases(), corrected.whole_biases())
+    )
     unknown = ~(np.isfinite(most) & np.isfinite(most_error))
     if not bias.size or not np.isfinite(corrected.sd).all():
         return "cannot tell", because("not_finite", "some_not_finite")

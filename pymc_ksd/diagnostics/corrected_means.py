@@ -37,6 +37,8 @@ _SOME = 1_000
 _SLOW = 2.0
 #: Coordinates from which the draws' effective number is estimated.
 _COORDINATES = 100
+#: How many times as much draws may be off in what features do not explain as in what they do.
+_UNSEEN = 2.0
 #: The spread of numbers, as a part of them, from which on they vary.
 _RESOLUTION = 1e-12
 #: Numbers of all series that are held, and the least draws of a chain that they have.
@@ -117,6 +119,29 @@ class CorrectedMeans:
             of_sd = ratio / 2 * np.hypot(of_draws, ratio**2 * of_corrected)
             error = np.stack([self.mean_bias_error * self.sd / unit, of_sd])
         return bias, np.where(np.isfinite(bias), error, np.nan)
+
+    def whole_biases(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return biases with what features do not see of them, and standard errors of that.
+
+        Where the density of the draws is off in proportion to a quantity, features see the part of
+        its bias that they explain of its variance. What they see, divided by that part, has the
+        chance error of what is explained, divided by it, too: that is the whole bias of whatever
+        made the draws. In the draws themselves chance in what is explained is seen, and what it
+        says of the rest is its error; chance in the rest adds to that. The larger error counts.
+
+        Errors of other shapes are seen less: of wrong weights of two modes, and of tails that are
+        cut off, about as much as if the draws were off by twice as much in what is not explained.
+        The bias is taken to be as large as that would make it. Shapes are those of :meth:`biases`.
+        """
+        bias, _ = self.biases()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio, explained = self.sd / self.stein_sd, 1 - self.unexplained.T
+            seen = np.stack([ratio * self.of_mean.error, ratio / 2 * self.of_sd.error])
+            of_squares = ratio**3 / 2 * self.variance_errors[1]
+            rest = np.stack([self.stein_error / self.stein_sd, of_squares])
+            in_draws = np.hypot(seen * (1 - explained) / explained, rest)
+            most = bias * (explained + _UNSEEN * (1 - explained)) / explained
+            return most, np.maximum(seen / explained, in_draws)
 
 
 def correct_means(
