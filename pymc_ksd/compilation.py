@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 import pytensor
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import clone_get_equiv
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -73,6 +74,19 @@ def kept(owner: Any, key: Any, build: Callable[[], Any]) -> Any:
             own.pop(next(iter(own)))
         own[key] = found
         return found
+
+
+def replaced_in(graphs: Sequence[Any], replacements: Mapping[Any, Any]) -> list[Any]:
+    """Return copies of graphs in which variables are replaced, where they are a part of them.
+
+    PyTensor's ``graph_replace`` cannot do that in version 2.38 if one of the variables is behind
+    another, as a scale that is also in the prior of an effect.
+    """
+    copies = dict(replacements)
+    clone_get_equiv(
+        list(replacements), list(graphs), copy_inputs=False, copy_orphans=False, memo=copies
+    )
+    return [copies[graph] for graph in graphs]
 
 
 @node_rewriter([OpFromGraph])

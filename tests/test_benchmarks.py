@@ -1,12 +1,22 @@
-"""The benchmark compares like with like: every method gives the same numbers."""
+"""The benchmark compares like with like, and methods agree; ten stories are complete."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pymc as pm
 import pytest
 
 from benchmarks.__main__ import _table, _time
 from benchmarks.panel_speed import aggregated
 from benchmarks.speed import compare, sample
 from benchmarks.speed_cases import FLOORS, numpy_test, statistics, whole_tests
+from benchmarks.ten_models import __main__ as ten_models
+from benchmarks.ten_models import data as ten_data
+from benchmarks.ten_models.stories import STORIES
+
+VERSIONS = [version for story in STORIES for version in story.versions]
 
 
 @pytest.mark.slow
@@ -62,3 +72,60 @@ def test_a_comparison_puts_samplers_in_order():
     assert not before_both(["NUTS", "ADVI", "short NUTS", "Pathfinder"])
     table = comparison("linear regression", 0)
     assert in_order([row["sampler"] for row in table]), table
+
+
+def test_data_of_ten_models_have_the_sums_that_are_known():
+    assert ten_data.RAT_WEIGHTS.reshape(30, 5).sum(axis=0).tolist() == [
+        4565,
+        6053,
+        7351,
+        8685,
+        9744,
+    ]
+    assert (ten_data.FROGS_IN_TANK.sum(), ten_data.FROGS_LEFT.sum()) == (1120, 783)
+    assert (ten_data.PUTTS.sum(), ten_data.PUTTS_IN.sum()) == (5988, 3390)
+    assert (ten_data.DEATHS.size, ten_data.DEATHS.sum()) == (200, 122)
+    assert (ten_data.FLOW.size, ten_data.FLOW.sum()) == (100, 91935)
+    assert (ten_data.DISASTERS.size, ten_data.DISASTERS.sum()) == (111, 191)
+    assert [ten_data.REMISSION[ten_data.TREATED == one].sum() for one in (1, 0)] == [359, 182]
+    assert ten_data.STILL_IN_REMISSION.sum() == 12
+
+
+def test_ten_stories_are_complete():
+    assert len({story.title for story in STORIES}) == len(STORIES) == 10
+    page = (Path(__file__).parents[1] / "docs" / "ten_models.md").read_text()
+    for story in STORIES:
+        assert f"## {story.title}\n\n{story.data}\n" in page
+        assert f"**Is that right?** {story.right}\n" in page
+        if story.drawn is not None:
+            assert story.versions[story.drawn].expected == "rejected"
+        for version in story.versions:
+            assert version.expected in ("passed", "rejected", "refused")
+            assert ten_models.source(version) in page
+    for image in re.findall(r"\]\((images/ten_[^)]+)\)", page):
+        assert (Path(__file__).parents[1] / "docs" / image).stat().st_size < 100_000
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.build.__name__)
+def test_ten_models_can_be_built(version):
+    if version.expected == "refused":
+        pytest.importorskip("pymc_bart")
+    model = version.build()
+    assert isinstance(model, pm.Model)
+    assert len(model.observed_RVs) == 1
+    assert version.covariates is None or version.covariates in model.named_vars
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the sampler's own warnings
+def test_a_story_is_told_from_data_to_picture(monkeypatch, tmp_path):
+    kicks = next(story for story in STORIES if story.title == "Horse kicks")
+    story = replace(kicks, title="Some kicks", drawn=0)
+    monkeypatch.setattr(ten_models, "STORIES", [story])
+    monkeypatch.setitem(ten_models.SAMPLING, "draws", 200)
+    page = tmp_path / "page.md"
+    ten_models.main(["--images", str(tmp_path), "--out", str(page)])
+    text = page.read_text()
+    assert re.search(r"\| \[Some kicks\]\(#some-kicks\) \| Poisson \| passed .* \| yes \|", text)
+    assert "![Some kicks, Poisson: the data" in text
+    assert (tmp_path / "ten_some_kicks.png").stat().st_size > 5_000

@@ -97,6 +97,13 @@ def test_fitted_models_runs_and_finds_what_it_says(monkeypatch, tmp_path):
     assert float(found["held_out"]["p_value"]) > 0.05
 
 
+def test_models_on_the_page_of_ten_can_be_built(monkeypatch, tmp_path):
+    """Fitting them takes minutes: that is left to the command that writes the page."""
+    found = run_page("docs/ten_models.md", monkeypatch, tmp_path)
+    assert found["model"].observed_RVs[0].name == "disasters"
+    assert callable(found["answers"])
+
+
 @pytest.mark.slow
 @pytest.mark.default_stack
 def test_speed_and_scale_runs_and_finds_what_it_says(tmp_path):

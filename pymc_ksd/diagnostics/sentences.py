@@ -117,7 +117,8 @@ EXTENSIONS: dict[str, dict[str, str]] = {
         "other": "Try another link function, or nonlinear effects of the predictors.",
     },
     "past": {
-        "continuous": "Add lags, or let the spread depend on earlier values.",
+        "continuous": "Add lags, or a term to the covariance, or let the spread depend on earlier "
+        "values.",
         "other": "Add lags.",
     },
     "inputs": {

@@ -9,14 +9,13 @@ import numpy as np
 import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Cast
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
-from pymc_ksd.compilation import built_once, compile_function, kept, one_at_a_time
+from pymc_ksd.compilation import built_once, compile_function, kept, one_at_a_time, replaced_in
 from pymc_ksd.models.log_density import model_key
 from pymc_ksd.models.target import Belonging, Variable
 
@@ -41,7 +40,7 @@ def _build(model: pm.Model) -> Belonging:
 
     def compiled() -> Callable[..., list[np.ndarray]]:
         inputs = {rv: rv.type(name=f"{rv.name}_given") for rv in free}
-        graphs = graph_replace(chosen, inputs, strict=False)
+        graphs = replaced_in(chosen, inputs)
         function: Callable[..., list[np.ndarray]] = compile_function([*inputs.values()], graphs)
         return function
 

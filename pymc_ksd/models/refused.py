@@ -37,7 +37,7 @@ def check_model(model: pm.Model) -> None:
         raise ValueError(
             f"The variable(s) {names} are BART's: pymc_bart samples trees, and gives their sum no "
             "log density that a score or a check could be made of. Check such a model by other "
-            "means, such as az.plot_ppc, az.rhat and az.loo."
+            "means, such as R-hat, cross-validation and a plot of predictions beside the data."
         )
 
 

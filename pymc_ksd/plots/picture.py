@@ -179,8 +179,14 @@ class Picture:
                 for index in dots:
                     lines[index] |= {"marker": "o", "linestyle": "none", "markersize": 5}
             options = {**_BELOW.get(backend, {}), **chosen}
-            legend = functions.legend(self.collection, lines, list(names), **options)
             figure = self.collection.viz["figure"].item()
+            legend = functions.legend(self.collection, lines, list(names), **options)
+            while backend == "matplotlib" and "ncols" not in chosen and options["ncols"] > 1:
+                if legend.get_window_extent().width <= figure.bbox.width:
+                    break
+                legend.remove()
+                options["ncols"] -= 1
+                legend = functions.legend(self.collection, lines, list(names), **options)
             for index in dots:
                 self._as_dots(legend, figure, index - len(lines), lines[index]["color"])
             if hasattr(figure, "set_layout_engine"):

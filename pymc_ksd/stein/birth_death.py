@@ -67,9 +67,15 @@ class BirthDeath(SteinOperator):
     def standardised(
         self, points: np.ndarray, values: Values, centre: np.ndarray, spread: np.ndarray
     ) -> Points:
-        """Return points of which each has a centre and a spread of its own."""
+        """Return points of which each has a centre and a spread of its own.
+
+        A step is short where the spread is large, and what the operator makes of a function is as
+        small: rates grow with the spread, so that all points count alike, as they do with scores.
+        Where the spread is below one they stay as they are, or rare events would count for nothing.
+        """
         births, deaths = values
-        terms = {"births": births, "deaths": deaths, "lengths": 1 / spread}
+        steps = np.maximum(spread, 1.0)
+        terms = {"births": steps * births, "deaths": steps * deaths, "lengths": 1 / spread}
         return Points((points - centre) / spread, terms, {"steps": np.eye(points.shape[1])})
 
     def location_and_spread(self, sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

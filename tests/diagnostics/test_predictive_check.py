@@ -117,6 +117,7 @@ def test_statistic_of_counts_is_the_operator_written_out():
         here, above, below = law.pmf(counts), law.pmf(counts + 1), law.pmf(counts - 1)
         up, down = above / (here + above), below / (here + below)
         z, step = (counts - centre) / spread, 1 / spread
+        up, down = np.maximum(spread, 1) * up, np.maximum(spread, 1) * down
 
         def kernel(a, b):
             return np.exp(-((a - b) ** 2) / (2 * 0.9**2))
@@ -132,6 +133,49 @@ def test_statistic_of_counts_is_the_operator_written_out():
                         + down[i] * down[j] * kernel(z[i], z[j])
                     )
         np.testing.assert_allclose(sums[index, 0, 0], total, rtol=1e-9, atol=1e-10)
+
+
+def test_overdispersed_counts_of_many_trials_are_found():
+    """They lay far from the model, and counted for less than those of few trials that fitted."""
+    rng = np.random.default_rng(6)
+    group, trials = np.repeat([0, 1], 24), np.tile([10, 25, 35], 16)
+    chances = np.where(group, rng.beta(4, 4, size=48), 0.93)
+    counts = rng.binomial(trials, chances)
+    with pm.Model() as model:
+        chance = pm.Beta("chance", 1, 1, shape=2)
+        pm.Binomial("y", trials, chance[pm.Data("group", group)], observed=counts)
+    left = trials - counts
+    values = [
+        rng.beta(1 + counts[group == one].sum(), 1 + left[group == one].sum(), size=200)
+        for one in (0, 1)
+    ]
+    check = pymc_ksd.ksd_ppc(model, draws(chance=np.stack(values, axis=1)), random_seed=1)
+    assert float(check["p_value"]) <= 0.02
+    # Trials are parameters, and not also inputs beside others.
+    assert check.attrs["compared_by"] == "residuals; parameters: n, p; groups: group"
+
+
+def known_scale():
+    scale = pm.HalfNormal("scale")
+    effect = pm.Normal("effect", 0, scale, shape=3)
+    pm.Normal("y", effect[np.arange(60) % 3], scale, observed=Y)
+
+
+def element_of_scales():
+    scales = pm.HalfNormal("scale", shape=2)
+    effect = pm.Normal("effect", 0, scales[0], shape=3)
+    pm.Deterministic("slope", scales[1] * effect[0])
+    pm.Normal("y", effect[np.arange(60) % 3] + scales[1] * X, 1.0, observed=Y)
+
+
+@pytest.mark.parametrize("write", [known_scale, element_of_scales])
+def test_what_is_behind_an_effect_may_be_beside_it(write):
+    with pm.Model() as model:
+        write()
+    prior = pm.draw(model.free_RVs, 40, random_seed=1)
+    posterior = draws(**{rv.name: one for rv, one in zip(model.free_RVs, prior, strict=True)})
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=20, random_seed=1, progressbar=False)
+    assert 0 < float(check["p_value"]) <= 1
 
 
 def test_mean_of_the_statistic_is_zero_under_the_model():

@@ -86,6 +86,15 @@ def alone():
     pm.Normal("y", pm.math.sin(X) + pm.Normal("level"), 1.0, observed=Y)
 
 
+def known_errors():
+    pm.Normal("y", pm.Normal("level"), np.abs(X) + 0.5, observed=Y)
+
+
+def trials():
+    """Known numbers of trials are a parameter of PyMC's, whatever type they are turned into."""
+    pm.Binomial("y", np.arange(3.0, 15.0), pm.Beta("chance", 1, 1), observed=GROUP)
+
+
 @pytest.mark.parametrize(
     ("write", "parameters", "inputs"),
     [
@@ -100,6 +109,8 @@ def alone():
         (index_as_data, ["mu"], {"town": True}),
         (rounded, ["mu"], {"age": False}),
         (alone, ["mu"], {"unnamed input": False}),
+        (known_errors, ["sigma"], {"sigma": False}),
+        (trials, ["n"], {"n": False}),
     ],
 )
 def test_names_are_those_that_users_know(write, parameters, inputs):

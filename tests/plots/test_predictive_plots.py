@@ -256,6 +256,81 @@ def test_stretches_join_neighbours_that_say_the_same():
     np.testing.assert_allclose(few.edges, [-0.5, 0.5, 2.5, 5.5])
 
 
+def test_values_of_many_observations_are_not_added_up():
+    """What is shifted up at one value and down at the next would cancel."""
+    days = np.repeat([8.0, 15.0, 22.0], 20)
+    rng = np.random.default_rng(2)
+    outcomes = simulated(rng.normal(np.where(days == 15, 2.0, -2.0)), rng.normal(size=(50, 60)))
+    added = (np.ones(60), rng.normal(size=(25, 60)))
+    view = along_column(Column("day", days), outcomes, ["y"], added, step_by_step=False)
+    assert [(one.start, one.stop, one.word) for one in view.marks] == [
+        (4.5, 11.5, "smaller"),
+        (11.5, 18.5, "larger"),
+        (18.5, 25.5, "smaller"),
+    ]
+    bins = Bins.along(np.arange(60.0), 6)
+    sums = bins.sums(np.ones(60))
+    assert bins.of_neighbours(sums)[2] == sums[1:4].sum()
+
+
+def test_few_places_have_each_their_own():
+    feet = np.arange(2.0, 21.0)
+    rng = np.random.default_rng(2)
+    outcomes = simulated(1000 / feet, 1000 / feet + rng.normal(size=(50, 19)))
+    view = along_column(Column("feet", feet), outcomes, ["y"], None, step_by_step=False)
+    np.testing.assert_allclose(view.places[1:-1], feet)
+    np.testing.assert_allclose(view.expected[1:-1, 1], 1000 / feet, atol=1)
+
+
+def test_two_values_are_shown_as_groups():
+    treated = np.repeat([0.0, 1.0], 20)
+    rng = np.random.default_rng(2)
+    outcomes = simulated(rng.normal(4 * treated - 2), rng.normal(size=(50, 40)))
+    added = (np.ones(40), rng.normal(size=(25, 40)))
+    view = along_column(Column("treated", treated), outcomes, ["y"], added, step_by_step=False)
+    assert (view.kind, view.labels) == ("groups", ("0", "1"))
+    assert [one.word for one in view.marks] == ["smaller", "larger"]
+
+
+@pytest.mark.parametrize(
+    ("x", "stretch", "told"),
+    [
+        (np.arange(1871.0, 1901.0), (1870.6, 1898.5), "1871 to 1898"),
+        (np.array([8.0, 15.0]), (4.5, 11.5), "8"),
+        (np.array([0.25, 0.5, 2.0]), (0.0, 1.0), "0.25 to 0.5"),
+        (np.array([101.2101, 101.2402]), (101.0, 102.0), "101.21 to 101.24"),
+        (np.array([2e-5, 7e6]), (0.0, 1e7), "2e-05 to 7e+06"),
+        (np.array([np.nan]), (-1.776, 0.0103), "-1.78 to 0.01"),
+    ],
+)
+def test_stretches_are_told_as_people_write_numbers(bump, x, stretch, told):
+    check, _ = bump
+    check = check.drop_dims(["picture_dot", "marked"]).assign(
+        picture_x=("picture_dot", x),
+        marked_from=("marked", [stretch[0]]),
+        marked_to=("marked", [stretch[1]]),
+        marked_as=("marked", ["larger"]),
+    )
+    assert told_marks(check) == [f"y is larger than expected where dose is {told}"]
+
+
+def test_a_legend_is_no_wider_than_its_figure(bump):
+    check, _ = bump
+    words = ["larger", "smaller", "wider", "narrower"]
+    check = check.drop_dims("marked").assign(
+        marked_from=("marked", [0.0, 2.0, 4.0, 6.0]),
+        marked_to=("marked", [2.0, 4.0, 6.0, 8.0]),
+        marked_as=("marked", words),
+    )
+    collection = pymc_ksd.plot_ksd_ppc(check, backend="matplotlib")
+    figure = collection.viz["figure"].item()
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x0 >= 0
+    assert legend.get_window_extent().x1 <= figure.bbox.width
+    assert len(legend.get_texts()) == 8
+
+
 def simulated(observed, replicated):
     """Outcomes of which all observations are shown."""
     outcomes = Outcomes.of(observed, len(replicated), np.random.default_rng(0))

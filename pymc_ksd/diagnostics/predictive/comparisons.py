@@ -137,6 +137,9 @@ def find_comparisons(
         return found + _of_numbers_and_groups("covariates", columns, len(columns))
     inputs = input_columns(model, density)
     columns = _columns_of_draws(density, density.parameters, given)
+    if density.operator == "birth_death":
+        # Numbers of trials are compared by as parameters; they explain nothing that inputs do.
+        inputs = [one for one in inputs if not _is_among(one, columns)] or inputs
     if len(columns) == len(inputs) == 1 and not inputs[0].labels:
         # Where the parameter is a straight line in the only input, it is the same comparison.
         correlation = np.corrcoef(columns[0].values, inputs[0].values)[0, 1]
@@ -161,6 +164,11 @@ def input_columns(model: pm.Model, density: FittedDensity) -> list[Column]:
         replace(column, name=name, names=_group_names(model, column))
         for column, name in zip(columns, names, strict=True)
     ]
+
+
+def _is_among(column: Column, others: Iterable[Column]) -> bool:
+    """Whether one of the other columns has the same numbers."""
+    return any(np.array_equal(column.values, other.values) for other in others)
 
 
 def _group_names(model: pm.Model, column: Column) -> tuple[str, ...]:

@@ -43,13 +43,16 @@ def told_marks(check: xr.Dataset) -> list[str]:
     if "picture_kind" not in check:
         return []
     kind, outcome = (str(check[f"picture_{one}"].item()) for one in ("kind", "outcome"))
-    labels, at = check["picture_label"].values, check["picture_at"].values
+    labels, at, x = (check[f"picture_{one}"].values for one in ("label", "at", "x"))
     places: dict[str, list[str]] = {}
     for start, stop, word in marks(check):
         inside = [str(one) for one in labels[(at > start) & (at < stop)] if one]
-        places.setdefault(word, []).extend(inside or [f"{start:.3g} to {stop:.3g}"])
+        within = x[(x >= start) & (x <= stop)]
+        ends = (within.min(), within.max()) if within.size else (start, stop)
+        places.setdefault(word, []).extend(inside or [_stretch(*ends)])
     where = {"groups": f"in {along(check)}", "elements": "for"}
-    lead = where.get(kind, f"where {along(check)} is")
+    place = along(check).replace("residual, ", "the residual ")
+    lead = where.get(kind, f"where {place} is")
     told = [(WORDS[word], f"{lead} {_listed(own)}") for word, own in places.items()]
     if kind == "values":
         return [
@@ -62,6 +65,17 @@ def where_marked(check: xr.Dataset) -> str:
     """Say in a sentence where data and model disagree, or nothing where nothing is marked."""
     told = "; ".join(told_marks(check))
     return f"In the data, {told}." if told else ""
+
+
+def _stretch(start: float, stop: float) -> str:
+    """Write two numbers as precisely as their difference and three digits need: years in full."""
+    largest, width = max(abs(start), abs(stop)), stop - start
+    if not width:
+        return f"{start:.6g}"
+    if not 1e-3 < largest < 1e6:
+        return f"{start:.3g} to {stop:.3g}"
+    digits = max(2 - np.floor(np.log10(largest)), -np.floor(np.log10(width)), 0)
+    return " to ".join(f"{round(number, int(digits)):.9g}" for number in (start, stop))
 
 
 def _listed(names: list[str]) -> str:

@@ -22,6 +22,8 @@ from pymc_ksd.samples.covariates import Column
 QUANTILES = (0.025, 0.5, 0.975)
 #: Places at most, and observations for each at least: of outcomes, and of shares of ones.
 _PLACES, _SHARES, _EACH, _EACH_SHARE = 40, 15, 8, 20
+#: So few different places have each their own, whatever the number of observations.
+_FEW_PLACES = 25
 #: Places that are held against replicates at most, and observations for each at least.
 _COMPARED, _EACH_COMPARED = 30, 10
 #: Groups or elements that are shown at most.
@@ -152,8 +154,9 @@ def along_column(
     each = _EACH_SHARE if outcomes.are_binary else _EACH
     if not shown.labels:
         count = max(3, min(len(values) // each, at_most))
-        if step_by_step and not outcomes.are_binary:
-            count = len(values)
+        n_places = len(np.unique(column.values[outcomes.rows]))
+        if not outcomes.are_binary and (step_by_step or n_places <= _FEW_PLACES):
+            count = n_places
         shown = Bins.along(column.values[outcomes.rows], count)
     at, expected, share = _expected(shown, outcomes, element)
     places = spread_within(shown.values) if shown.labels else shown.values
@@ -172,7 +175,7 @@ def along_column(
 
 
 def _bins(column: Column, n: int) -> Bins:
-    if column.labels:
+    if column.labels or len(np.unique(column.values)) == 2:
         return Bins.groups(column.values, column.names)
     return Bins.along(column.values, max(3, min(n // _EACH_COMPARED, _COMPARED)))
 

@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.replace import graph_replace
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function, compile_key, kept, one_at_a_time
+from pymc_ksd.compilation import (
+    compile_function,
+    compile_key,
+    kept,
+    one_at_a_time,
+    replaced_in,
+)
 from pymc_ksd.models.lattice import is_discrete, operator_values
 from pymc_ksd.models.log_density import (
     as_tuple,
@@ -317,7 +322,7 @@ def _compile_past(
     """Return what came before each observation."""
     if not part.past:
         return None
-    graphs = graph_replace(list(part.past), given.replaced, strict=False)
+    graphs = replaced_in(part.past, given.replaced)
     function = compile_function(list(given.once.inputs), graphs)
 
     def past(*known: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_ksd.compilation import replaced_in
 from pymc_ksd.models.log_density import evaluate_shapes
 from pymc_ksd.models.observed.names import different
 from pymc_ksd.models.observed.numbers import named_parameters, parameter_graphs
@@ -74,7 +74,7 @@ class PartInputs:
         replaced = {v: v.type(name=str(v.name)) for v in model.free_RVs if v in above}
         free = {v: replaced[v] for v in replaced if v in needed}
         replaced |= {o: model.rvs_to_values[o] for o in others if o in above and o not in replaced}
-        found = graph_replace([*graphs, *searched], replaced, strict=False)
+        found = replaced_in([*graphs, *searched], replaced)
         own, later = found[: len(graphs)], found[len(graphs) :]
         steps = own[len(graphs) - len(part.graphs) :]
         once = (

@@ -12,7 +12,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_ksd.models.log_density import held_value
 from pymc_ksd.models.observed.fitted import FittedDensity, observed_variables
 from pymc_ksd.models.observed.names import InputNames
-from pymc_ksd.models.observed.numbers import data_of, is_data, numbers_behind
+from pymc_ksd.models.observed.numbers import data_of, is_data, named_parameters, numbers_behind
 
 
 def inputs_of(
@@ -40,8 +40,8 @@ def inputs_of(
         Whether it holds whole numbers that others are indexed by, so that it tells groups apart.
     """
     nodes = list(numbers_behind(density.numbers))
-    indices, names = _indices(nodes), InputNames(model, nodes)
     (rv,) = observed_variables(model, density.source)
+    indices, names = _indices(nodes), InputNames(model, nodes, named_parameters(rv))
     own = data_of(model, rv)
     for node in nodes:
         value = held_value(node)

@@ -19,7 +19,7 @@ from pytensor.tensor.random.basic import MultinomialRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_ksd.compilation import compile_function
+from pymc_ksd.compilation import compile_function, replaced_in
 from pymc_ksd.models.lattice import is_discrete, lattice_transform
 from pymc_ksd.models.log_density import (
     check_unconstrained,
@@ -138,7 +138,7 @@ def find_layout(
         raise ValueError(f"The observed variable {name!r} is {one_observation(rv, shape)}")
 
     # The variables this one depends on get the symbolic number of observations too.
-    (free,) = graph_replace([rv], resized, strict=False) if resized else (rv,)
+    (free,) = replaced_in([rv], resized) if resized else (rv,)
     size = [rv.shape[axis] for axis in range(n_batch)]
     if not is_single:
         size[axes[0]] = length

@@ -87,10 +87,18 @@ class InputNames:
         The model, whose dims and labels are used.
     nodes : iterable of TensorVariable
         The graph.
+    parameters : iterable of (str, TensorVariable)
+        The distribution's parameters, whose names inputs have that are one and have no other.
     """
 
-    def __init__(self, model: pm.Model, nodes: Iterable[TensorVariable]) -> None:
+    def __init__(
+        self,
+        model: pm.Model,
+        nodes: Iterable[TensorVariable],
+        parameters: Iterable[tuple[str, TensorVariable]] = (),
+    ) -> None:
         self._model = model
+        self._parameters = {_behind(graph): name for name, graph in parameters}
         self._users: dict[Any, list[Apply]] = defaultdict(list)
         for owner in dict.fromkeys(node.owner for node in nodes if node.owner is not None):
             for own in dict.fromkeys(owner.inputs):
@@ -99,8 +107,8 @@ class InputNames:
     def of(self, node: TensorVariable, value: np.ndarray, count: int) -> list[str]:
         """Return the names of the columns of an input.
 
-        That of the data; where they have none, that of the variable they are multiplied with, or of
-        the dim they are an index of.
+        That of the data; where they have none, that of the variable they are multiplied with, of
+        the dim they are an index of, or of the parameter that they are.
         """
         if node.name:
             return column_names(str(node.name), count, self._labels(str(node.name), -1, value.ndim))
@@ -111,7 +119,7 @@ class InputNames:
                     return column_names(self._group_name(owner, place), count)
             elif others:
                 return self._beside(owner, place, count)
-        return column_names(_NO_INPUT_NAME, count)
+        return column_names(self._parameters.get(node, _NO_INPUT_NAME), count)
 
     def _first_users(self, node: Any) -> Iterator[tuple[Apply, int]]:
         """Walk what a variable is used for, behind changes of its shape or type."""

@@ -1,0 +1,1 @@
+"""Ten data sets that people know, and what the library says of models of them."""
