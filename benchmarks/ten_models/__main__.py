@@ -170,8 +170,8 @@ def report(images: Path) -> str:
             "# Ten models that people know",
             "What does the library say about data sets that everybody has seen? Each section fits "
             "one or more models to one of them, tests the draws against the posterior, checks the "
-            "model against the data, and says whether the answers are right; where they are not, the "
-            "last column says what would be.",
+            "model against the data, and says whether the answers are right; where they are "
+            "not, the last column says what would be.",
             table,
             "The data are in `benchmarks/ten_models/data.py` of a checkout, all of them real but "
             "the carbon dioxide. The code on this page begins with",
