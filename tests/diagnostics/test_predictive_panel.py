@@ -76,11 +76,11 @@ def test_p_values_join_the_largest_excess(curved):
     data, others = (joined_terms(check, replicated, part) for part in (observed, replicated))
     np.testing.assert_allclose(check["observed"], data.max(axis=1), rtol=1e-8)
     np.testing.assert_allclose(check["replicated"], others.max(axis=1), rtol=1e-8)
-    strongest = check["member"].values[np.argmax(data.mean(axis=0))]
-    assert check["contributions_member"].item() == strongest
     # That of each alone is in its own standard deviations, with nothing taken out.
     excess = ((observed - replicated.mean(axis=0)) / replicated.std(axis=0, ddof=1)).mean(axis=0)
     np.testing.assert_allclose(check["member_excess"], excess, rtol=1e-8)
+    strongest = check["member"].values[np.argmax(excess)]
+    assert check["contributions_member"].item() == strongest
     of = np.array([name.split(" (")[0] for name in check["member"].values])
 
     def p_value(data, others):
@@ -113,6 +113,17 @@ def test_members_by_covariates_do_not_repeat_what_residuals_alone_show():
     assert float(check["p_value"]) <= 0.02
     assert float(check["member_p_value"].min()) > 0.1
     assert check["contributions_of"].item() == "inputs"
+
+
+@pytest.mark.parametrize(("alone", "shows"), [(6.0, "inputs"), (7.0, "residuals")])
+def test_residuals_alone_show_what_is_wrong_only_if_they_exceed_clearly_more(alone, shows):
+    replicated = np.random.default_rng(5).normal(size=(400, 2))
+    observed = np.broadcast_to([alone, 5.2], (400, 2))
+    statistics = Statistics(
+        observed, replicated, ["a", "b"], ["residuals", "inputs"], [(0, 0), (0, 1)], [1, 1],
+        [np.nan, 1.0], same_data=False,
+    )  # fmt: skip
+    assert statistics.dataset()["contributions_of"].item() == shows
 
 
 def test_residuals_that_do_not_vary_take_nothing_out():

@@ -18,6 +18,9 @@ from pymc_ksd.stein.stein_kernel import Member
 _TAKEN_OUT = 0.5
 #: What members with a bandwidth of covariates below the median count: most misfits change slowly.
 _SHORT_WIDTH = 0.85
+#: What the excess of residuals alone counts where one member is to show what is wrong: the others
+#: also show where.
+_SHOWN_ALONE = 0.8
 #: What bandwidths of covariates are called in the names of members.
 _FRACTIONS = {1 / 3: "1/3"}
 
@@ -118,8 +121,10 @@ class Statistics:
 
     @property
     def strongest(self) -> int:
-        """The number of the member that exceeds most, as the joined test counts."""
-        return int(np.argmax(self.terms[0].mean(axis=0)))
+        """The number of the member that shows best what is wrong: the one that exceeds most."""
+        excess = self.excess[0].mean(axis=0)
+        alone = self._alone == np.arange(len(excess))
+        return int(np.argmax(np.where(alone, _SHOWN_ALONE, 1.0) * excess))
 
     def dataset(self) -> xr.Dataset:
         """Return p-values and discrepancies."""
