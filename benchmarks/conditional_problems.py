@@ -189,8 +189,9 @@ def report(replications: int, level_replications: int, measure: Measurements) ->
             "follow it, and if they do not? Numbers are the share of p-values of at most 0.05 in "
             f"per cent, ± one Monte Carlo standard error, over {replications} simulated data sets "
             f"({level_replications} for the level), with {NUM_DRAWS} replicated ones each. "
-            "Seeds are fixed; bandwidths were chosen on others.",
-            "```\npython -m benchmarks.conditional_problems\n```",
+            "Seeds are fixed; how members are joined was chosen on others.",
+            f"```\npython -m benchmarks.conditional_problems --replications {replications} "
+            f"--level-replications {level_replications}\n```",
             "The problems are those of the experiments of [kernel-cgof]"
             "(https://github.com/wittawatj/kernel-cgof) (Jitkrittum, Kanagawa and Schölkopf, "
             "*Testing goodness of fit of conditional density models with kernels*, 2020): a "

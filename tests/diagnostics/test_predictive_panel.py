@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import pymc_ksd
+from pymc_ksd.diagnostics.predictive.joined import Statistics
 from pymc_ksd.diagnostics.predictive.parts import Parts
 
 # Few draws make the tests short; the warning about them is tested elsewhere.
@@ -50,31 +51,90 @@ def test_members_have_names_and_bandwidths(curved):
     np.testing.assert_allclose(check.attrs["bandwidth"], [1, 2])
 
 
+def joined_terms(check, everyone, values):
+    """What the joined test takes the largest of, member by member."""
+    everyone, values = (
+        (part - everyone.mean(axis=0)) / everyone.std(axis=0, ddof=1) for part in (everyone, values)
+    )
+    names = check["member"].values.tolist()
+    terms = []
+    for index, name in enumerate(names):
+        width = float(check["member_width"][index])
+        alone = names.index(f"residuals ({name.partition('(')[2].partition(';')[0].strip(')')})")
+        left, own = values[:, index], everyone[:, index]
+        if alone != index:
+            shared = np.corrcoef(own, everyone[:, alone])[0, 1]
+            left = left - 0.5 * shared * values[:, alone]
+            own = own - 0.5 * shared * everyone[:, alone]
+        terms.append((0.85 if width < 1 else 1.0) * left / own.std(ddof=1))
+    return np.stack(terms, axis=1)
+
+
 def test_p_values_join_the_largest_excess(curved):
     check = pymc_ksd.ksd_ppc(*curved, random_seed=1)
     observed, replicated = (check[f"{k}_statistic"].values for k in ("observed", "replicated"))
-    centre, spread = replicated.mean(axis=0), replicated.std(axis=0, ddof=1)
-    standard, others = (observed - centre) / spread, (replicated - centre) / spread
-    # Residuals alone count less beside other comparisons.
-    counts = np.where([name.startswith("residuals (") for name in check["member"].values], 0.8, 1)
-    assert counts.sum() == pytest.approx(len(counts) - 2 * 0.2)
-    np.testing.assert_allclose(check["observed"], (counts * standard).max(axis=1), rtol=1e-8)
-    np.testing.assert_allclose(check["replicated"], (counts * others).max(axis=1), rtol=1e-8)
-    np.testing.assert_allclose(check["member_excess"], standard.mean(axis=0), rtol=1e-8)
+    data, others = (joined_terms(check, replicated, part) for part in (observed, replicated))
+    np.testing.assert_allclose(check["observed"], data.max(axis=1), rtol=1e-8)
+    np.testing.assert_allclose(check["replicated"], others.max(axis=1), rtol=1e-8)
+    # That of each alone is in its own standard deviations, with nothing taken out.
+    excess = ((observed - replicated.mean(axis=0)) / replicated.std(axis=0, ddof=1)).mean(axis=0)
+    np.testing.assert_allclose(check["member_excess"], excess, rtol=1e-8)
+    strongest = check["member"].values[np.argmax(excess)]
+    assert check["contributions_member"].item() == strongest
     of = np.array([name.split(" (")[0] for name in check["member"].values])
 
-    def p_value(chosen):
-        larger = others[:, chosen].max(axis=1) >= standard[:, chosen].max(axis=1)
+    def p_value(data, others):
+        larger = others.max(axis=1) >= data.max(axis=1)
         return (1 + larger.sum()) / (1 + len(larger))
 
-    assert float(check["p_value"]) == pytest.approx(p_value(of != ""))
+    assert float(check["p_value"]) == pytest.approx(p_value(data, others))
     for name in check["comparison"].values:
         own = check.sel(comparison=name)
-        assert float(own["comparison_p_value"]) == pytest.approx(p_value(of == name))
-        excess = standard[:, of == name].mean(axis=0).max()
-        assert float(own["comparison_excess"]) == pytest.approx(excess)
+        expected = p_value(data[:, of == name], others[:, of == name])
+        assert float(own["comparison_p_value"]) == pytest.approx(expected)
+        assert float(own["comparison_excess"]) == pytest.approx(excess[of == name].max())
     for index, p in enumerate(check["member_p_value"].values):
-        assert p == pytest.approx(p_value(np.arange(len(of)) == index))
+        assert p == pytest.approx(p_value(observed[:, [index]], replicated[:, [index]]))
+
+
+def test_members_by_covariates_do_not_repeat_what_residuals_alone_show():
+    """Noise of residuals alone would hide a slope that is wrong."""
+    rng = np.random.default_rng(4)
+    names = ["residuals (rbf, 1)", "inputs (rbf, 1; 1 of the median)"]
+    noise = rng.normal(size=(400, 2))
+    replicated = noise @ np.array([[1.0, 0.9], [0.0, np.sqrt(1 - 0.9**2)]])
+    # What the residuals show is below average, what they show by the input somewhat above it.
+    observed = np.broadcast_to([-1.5, 1.0], (400, 2))
+    statistics = Statistics(
+        observed, replicated, names, ["residuals", "inputs"], [(0, 0), (0, 1)], [1, 1],
+        [np.nan, 1.0], same_data=True,
+    )  # fmt: skip
+    check = statistics.dataset()
+    assert float(check["p_value"]) <= 0.02
+    assert float(check["member_p_value"].min()) > 0.1
+    assert check["contributions_of"].item() == "inputs"
+
+
+@pytest.mark.parametrize(("alone", "shows"), [(6.0, "inputs"), (7.0, "residuals")])
+def test_residuals_alone_show_what_is_wrong_only_if_they_exceed_clearly_more(alone, shows):
+    replicated = np.random.default_rng(5).normal(size=(400, 2))
+    observed = np.broadcast_to([alone, 5.2], (400, 2))
+    statistics = Statistics(
+        observed, replicated, ["a", "b"], ["residuals", "inputs"], [(0, 0), (0, 1)], [1, 1],
+        [np.nan, 1.0], same_data=False,
+    )  # fmt: skip
+    assert statistics.dataset()["contributions_of"].item() == shows
+
+
+def test_residuals_that_do_not_vary_take_nothing_out():
+    replicated = np.stack([np.zeros(50), np.arange(50.0)], axis=1)
+    observed = np.broadcast_to([0.0, 100.0], (50, 2))
+    statistics = Statistics(
+        observed, replicated, ["a", "b"], ["residuals", "inputs"], [(0, 0), (0, 1)], [1, 1],
+        [np.nan, 1.0], same_data=False,
+    )  # fmt: skip
+    for terms, excess in zip(statistics.terms, statistics.excess, strict=True):
+        np.testing.assert_allclose(terms, excess)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +166,15 @@ def test_columns_of_text_are_groups(curved):
 def test_without_free_variables_the_data_are_one_more_replicate():
     rng = np.random.default_rng(3)
     with pm.Model() as model:
-        pm.Normal("y", 0.0, 1.0, observed=rng.normal(size=40))
+        x = pm.Data("x", rng.normal(size=40))
+        pm.Normal("y", x, 1.0, observed=rng.normal(size=40))
     check = pymc_ksd.ksd_ppc(model, num_draws=19, random_seed=1)
     observed = check["observed_statistic"].values
     assert np.ptp(observed, axis=0).max() < 1e-12
     everyone = np.concatenate([check["replicated_statistic"].values, observed[:1]])
-    standard = (everyone - everyone.mean(axis=0)) / everyone.std(axis=0, ddof=1)
-    np.testing.assert_allclose(check["observed"][0], standard[-1].max(), rtol=1e-8)
-    np.testing.assert_allclose(check["replicated"], standard[:-1].max(axis=1), rtol=1e-8)
+    terms = joined_terms(check, everyone, everyone)
+    np.testing.assert_allclose(check["observed"][0], terms[-1].max(), rtol=1e-8)
+    np.testing.assert_allclose(check["replicated"], terms[:-1].max(axis=1), rtol=1e-8)
 
 
 @pytest.mark.slow

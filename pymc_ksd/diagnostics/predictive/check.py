@@ -118,8 +118,9 @@ def ksd_ppc(
 
         - ``p_value``: :math:`(1 + \#\{T(\tilde y_s, \theta_s) \ge T(y, \theta_s)\}) / (1 + S)`,
         - ``observed``, ``replicated``: the paired discrepancies over the dim ``sample``, the
-          largest over all comparisons in standard deviations of the replicated ones, where
-          residuals alone count 0.8 times as much beside other comparisons,
+          largest over all members in standard deviations of the replicated ones, where half of
+          what residuals alone show is taken out of members by covariates, and those by the shorter
+          distance count 0.85 times as much,
         - ``comparison_p_value``: the p-value of every comparison alone, over ``comparison``
           (``"residuals"``, ``"parameters"``, ``"past: ..."``, ``"inputs"``, ``"groups"``,
           ``"inputs within groups"``, ``"covariates"``); ``comparison_excess``: by how many standard

@@ -13,9 +13,14 @@ from pymc_ksd.stats.nulls import monte_carlo_p_value
 from pymc_ksd.stats.panel import in_deviations
 from pymc_ksd.stein.stein_kernel import Member
 
-#: What the excess of residuals alone counts beside that of residuals by covariates, which see most
-#: of what those see, and much more.
-_RESIDUALS_ALONE = 0.8
+#: What share of what residuals alone show is taken out of the members by covariates, which would
+#: repeat it. Not all of it, for then a misfit that shows a little in both would be missed.
+_TAKEN_OUT = 0.5
+#: What members with a bandwidth of covariates below the median count: most misfits change slowly.
+_SHORT_WIDTH = 0.85
+#: What the excess of residuals alone counts where one member is to show what is wrong: the others
+#: also show where.
+_SHOWN_ALONE = 0.8
 #: What bandwidths of covariates are called in the names of members.
 _FRACTIONS = {1 / 3: "1/3"}
 
@@ -87,22 +92,44 @@ class Statistics:
         return observed, replicated
 
     @property
-    def weights(self) -> np.ndarray:
-        """What the excess of every member counts in the joined test."""
-        others = any(name != RESIDUALS for name in self.comparisons)
-        alone = _RESIDUALS_ALONE if others else 1.0
-        return np.array([alone if name == RESIDUALS else 1.0 for name in self.comparisons])
+    def terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the joined test takes the largest of, for observed and replicated data."""
+        observed, replicated = self.excess
+        everyone = np.concatenate([replicated, observed[:1]]) if self.same_data else replicated
+        alone = self._alone
+        shared = (everyone * everyone[:, alone]).sum(axis=0) / max(len(everyone) - 1, 1)
+        taken = np.where(alone == np.arange(len(alone)), 0.0, _TAKEN_OUT) * shared
+        weights = np.where(np.array(self.widths) < 1, _SHORT_WIDTH, 1.0)
+        # What is left is brought to standard deviations again.
+        weights /= np.sqrt(1 - taken * (2 * shared - taken))
+        observed, replicated = (
+            weights * (values - taken * values[:, alone]) for values in (observed, replicated)
+        )
+        return observed, replicated
+
+    @property
+    def _alone(self) -> np.ndarray:
+        """The numbers of the members with the same kernel of residuals alone."""
+        numbers = {
+            kernel: index
+            for index, (name, (kernel, _)) in enumerate(
+                zip(self.comparisons, self.places, strict=True)
+            )
+            if name == RESIDUALS
+        }
+        return np.array([numbers[kernel] for kernel, _ in self.places])
 
     @property
     def strongest(self) -> int:
-        """The number of the member that exceeds most, as the joined test counts."""
-        return int(np.argmax(self.weights * self.excess[0].mean(axis=0)))
+        """The number of the member that shows best what is wrong: the one that exceeds most."""
+        excess = self.excess[0].mean(axis=0)
+        alone = self._alone == np.arange(len(excess))
+        return int(np.argmax(np.where(alone, _SHOWN_ALONE, 1.0) * excess))
 
     def dataset(self) -> xr.Dataset:
         """Return p-values and discrepancies."""
-        observed, replicated = self.excess
-        mean, strongest = observed.mean(axis=0), self.strongest
-        observed, replicated = self.weights * observed, self.weights * replicated
+        mean, strongest = self.excess[0].mean(axis=0), self.strongest
+        observed, replicated = self.terms
         names = list(dict.fromkeys(self.comparisons))
         own = [np.array([one == name for one in self.comparisons]) for name in names]
         return xr.Dataset(
