@@ -21,8 +21,8 @@ from benchmarks.rates import ALPHA, Rate, count_rejections, generator, header, p
 from benchmarks.sampler_cases import autoregressive
 from pymc_ksd import ksd_test
 
-#: Runs of a cell of the level, of a problem, and of draws.
-LEVEL, POWER, DRAWS = 1_000, 400, 400
+#: Runs of a cell of the level, and of a problem.
+LEVEL, POWER = 1_000, 400
 #: Densities of several shapes, and points of each sample.
 DENSITIES = (
     "Normal(1, 2)",
@@ -44,7 +44,9 @@ NULLS: dict[str, dict[str, Any]] = {
     'statistic="v"': {"statistic": "v"},
     'null="parametric", n_bootstrap=39': {"null": "parametric", "n_bootstrap": 39},
 }
-CORRELATIONS, DIMENSIONS, SIZES = (0.0, 0.5, 0.8, 0.95), (1, 10, 50), (250, 1_000)
+CORRELATIONS, DIMENSIONS = (0.0, 0.5, 0.8, 0.95), (1, 10, 50)
+#: Draws of each chain, and runs of a cell.
+DRAWS = {250: 400, 1_000: 200}
 #: Replicates of a test of draws: enough for its level, in a third of the time.
 DRAWS_REPLICATES = 299
 
@@ -191,10 +193,10 @@ def _draws(
 ) -> Callable[[], list[Any]]:
     cells = {
         (dim, n_draws): [
-            measure(draws_rates, phi, dim, n_draws, runs(DRAWS)) for phi in CORRELATIONS
+            measure(draws_rates, phi, dim, n_draws, runs(number)) for phi in CORRELATIONS
         ]
         for dim in DIMENSIONS
-        for n_draws in SIZES
+        for n_draws, number in DRAWS.items()
     }
 
     def section() -> list[Any]:
@@ -210,9 +212,9 @@ def _draws(
         return [
             "## Level on draws",
             "Exact draws of four chains, standard normal, with correlation φ between neighbouring "
-            f"draws; {runs(DRAWS)} runs with {DRAWS_REPLICATES} replicates. The panel "
-            "has kernels with and without a tilt, and the largest z-score of a mean or standard "
-            "deviation.",
+            f"draws; {runs(DRAWS[250])} runs of 4 × 250 draws and {runs(DRAWS[1_000])} of "
+            f"4 × 1,000, with {DRAWS_REPLICATES} replicates. The panel has kernels with and "
+            "without a tilt, and the largest z-score of a mean or standard deviation.",
             [*header("draws", "d", *(f"φ = {phi:g}" for phi in CORRELATIONS)), *rows],
         ]
 
