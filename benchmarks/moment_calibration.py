@@ -30,7 +30,7 @@ LARGE = 1_000
 LEVEL, LEVEL_LARGE, POWER, POWER_LARGE = 400, 100, 200, 60
 NUTS, CULPRITS, CERTIFICATES, HIDDEN = 400, 400, 800, 800
 #: Centres of two modes, and by how many standard deviations their weights put the mean off.
-CENTRES, BIASES = (1.0, 1.25, 1.5), (0.0, 0.1, 0.15)
+CENTRES, BIASES = (1.0, 1.25, 1.5, 1.75), (0.0, 0.1, 0.15)
 #: Parameters and draws of a chain of which the power is measured.
 POWER_SIZES = ((10, 250), (100, 500), (1_000, 1_000))
 LANGEVIN = tuple(case.name for case in POWER_CASES if "nadjusted" in case.name)

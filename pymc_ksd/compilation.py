@@ -82,7 +82,7 @@ def replaced_in(graphs: Sequence[Any], replacements: Mapping[Any, Any]) -> list[
     PyTensor's ``graph_replace`` cannot do that in version 2.38 if one of the variables is behind
     another, as a scale that is also in the prior of an effect.
     """
-    copies = dict(replacements)
+    copies = {one: one for one in graphs if one.owner is None} | dict(replacements)
     clone_get_equiv(
         list(replacements), list(graphs), copy_inputs=False, copy_orphans=False, memo=copies
     )

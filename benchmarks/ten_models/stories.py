@@ -75,8 +75,8 @@ STORIES = (
         "parabolas are better but still wrong: the gains are 50, 43, 44 and 35 g, and a t-test of "
         "the quartic contrast, made for this one question, has t = −3.9 with 29 degrees of "
         "freedom. The misfit is about one gram, and the check, which looks for everything at "
-        "once, just misses it. The draws of the last model are rejected by chance: other seeds "
-        "have p-values of 0.89 and 0.75, and about one in 18 tests at the level of 5 % does that.",
+        "once, just misses it. The draws of the last model are rejected by chance, which at "
+        "the level of 5 % happens to one set of good draws in twenty.",
         drawn=0,
     ),
     Story(
@@ -143,7 +143,8 @@ STORIES = (
         "Yes. The mean flow fell from 1,098 to 850 after 1898, about when the first dam at Aswan "
         "was begun. Nothing in the first model depends on time, so the check has to be told what "
         "to compare by. Without `covariates` it looks only at the distribution of all flows "
-        "together, which is not far from normal.",
+        "together, which is not far from normal. The draws of the first model are rejected by "
+        "chance.",
         drawn=0,
     ),
     Story(

@@ -8,7 +8,7 @@ from pymc_ksd.diagnostics.corrected_means import CorrectedMeans
 from pymc_ksd.diagnostics.reasons import Reason, because
 
 #: The least part of a quantity's variance that features must explain for a certificate.
-_LEAST_EXPLAINED = 1 / 3
+_LEAST_EXPLAINED = 0.45
 #: More draws than this are not advised.
 _MOST_DRAWS = 1e9
 
@@ -23,7 +23,9 @@ def certificate(
 
     Features see a part of what is wrong. Before anything is certified, the whole bias is taken to
     be larger than what they see, see :meth:`CorrectedMeans.whole_biases`; before anything is
-    rejected, what they see is taken to be all of it.
+    rejected, what they see is taken to be all of it. The level of a certificate is `alpha` where
+    draws are off in proportion to the quantity, and higher where what features do not see is off
+    by more.
 
     Parameters
     ----------

@@ -85,9 +85,7 @@ def plot_ksd_members(
         level = f"critical value of all together ({float(result.attrs['alpha']):g})"
         picture.legend("legend", [(level, style)])
     _name_rows(picture, result, heights)
-    return picture.close(
-        xlabel="excess over replicates, in standard deviations", title=conclusion(result)
-    )
+    return picture.close(xlabel="standardized excess over replicates", title=conclusion(result))
 
 
 def _name_rows(picture: Picture, result: xr.Dataset, heights: np.ndarray) -> None:

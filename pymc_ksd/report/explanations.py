@@ -142,7 +142,7 @@ def _test_numbers(result: xr.Dataset) -> Iterator[tuple[str, str, str]]:
     unit = "squared discrepancy"
     if "member" in result.dims:
         unit = (
-            f"largest of {result.sizes['member']} members, in standard deviations "
+            f"largest standardized statistic of {result.sizes['member']} members "
             f"({strongest_member(result)})"
         )
     yield "statistic", f"{statistic:.3g}", f"{unit}; critical value {critical_value:.3g}"

@@ -12,8 +12,9 @@ from scipy.stats import norm
 from pymc_ksd.stein.kernels import Kernel
 from pymc_ksd.stein.stein_kernel import Member, SteinKernel
 
-#: A skewness that makes no difference; replicates that are skewed to the left count as symmetric.
-_NO_SKEWNESS = 1e-4
+#: A skewness that makes no difference, for replicates that are skewed to the left, too; and that of
+#: a chi-squared variable, the largest that a sum of them has.
+_NO_SKEWNESS, _MOST_SKEWNESS = 1e-4, 8**0.5
 
 
 def kernel_name(kernel: Kernel) -> str:
@@ -142,7 +143,7 @@ def without_skewness(values: Any, replicates: np.ndarray) -> Any:
     nearly standard normal.
     """
     standard, others = (in_deviations(one, replicates) for one in (values, replicates))
-    half = np.maximum((others**3).mean(axis=0), _NO_SKEWNESS) / 2
+    half = np.clip((others**3).mean(axis=0), _NO_SKEWNESS, _MOST_SKEWNESS) / 2
     return 3 / half * (np.cbrt(1 + half * standard) - 1 + half**2 / 9)
 
 

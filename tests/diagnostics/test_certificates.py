@@ -70,3 +70,13 @@ def test_exact_draws_of_two_modes_are_certified():
     score, draw = two_modes(1.25, bias=0.0)
     draws = draws_of(draw(np.random.default_rng(4), 5_000))
     assert ksd_moments(score, draws, margin=0.1).attrs["status"] == "certified"
+
+
+def test_nothing_is_certified_of_what_features_hardly_see():
+    """Two modes that hardly overlap: what is not seen may be off by far more."""
+    score, draw = two_modes(1.75, bias=0.0)
+    draws = draws_of(draw(np.random.default_rng(5), 5_000))
+    found = ksd_moments(score, draws, margin=0.1)
+    assert found.attrs["status"] == "cannot tell"
+    assert found.attrs["reason_code"] == "not_corrected"
+    assert corrected(score, draws).unexplained[0, 0] > 0.55

@@ -206,6 +206,25 @@ def test_excess_of_another_test_is_exceeded_as_rarely(rng, p_value):
     assert excess >= OtherTest("z", 2.0, min(1.0, 1.5 * p_value + 0.01)).excess(replicates)
 
 
+def test_excess_of_another_test_goes_on_where_replicates_end(rng):
+    replicates = rng.normal(size=999)
+    p_values = [1.01e-3, 1e-3, 0.99e-3, 1e-4, 1e-9, 1e-300]
+    excess = [OtherTest("z", 2.0, p_value).excess(replicates) for p_value in p_values]
+    np.testing.assert_allclose(excess[:3], replicates.max(), atol=0.02)
+    assert (np.diff(excess) > 0).all()
+    np.testing.assert_allclose(np.diff(excess[3:5]), np.diff(stats.norm.isf([1e-4, 1e-9])))
+
+
+def test_one_far_value_does_not_hide_among_simulated_samples(rng):
+    """It is one of few replicates of its own member, whose skewness it makes large."""
+    members = [
+        MemberEstimate("k", value, rng.chisquare(1, size=39), 0.0, counts_itself=True)
+        for value in (1e3, 1.0, 1.0, 1.0, 1.0)
+    ]
+    statistic, replicates = joined_excess(members)
+    assert statistic > replicates.max()
+
+
 def test_two_joined_tests_keep_the_level():
     first, second = np.random.default_rng(1).uniform(size=(2, 20_000))
     joined = np.array([joined_p_value(a, b) for a, b in zip(first, second, strict=True)])

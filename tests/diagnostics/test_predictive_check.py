@@ -155,6 +155,16 @@ def test_overdispersed_counts_of_many_trials_are_found():
     assert check.attrs["compared_by"] == "residuals; parameters: n, p; groups: group"
 
 
+def test_trials_of_a_model_without_free_variables_are_inputs():
+    rng = np.random.default_rng(0)
+    x, trials = rng.normal(size=60), rng.integers(5, 50, size=60)
+    with pm.Model() as model:
+        chance = pm.math.sigmoid(pm.Data("x", x))
+        pm.Binomial("y", pm.Data("n", trials), chance, observed=rng.binomial(trials, 0.5))
+    check = pymc_ksd.ksd_ppc(model, num_draws=20, random_seed=1, progressbar=False)
+    assert check.attrs["compared_by"] in ("residuals; inputs: x, n", "residuals; inputs: n, x")
+
+
 def known_scale():
     scale = pm.HalfNormal("scale")
     effect = pm.Normal("effect", 0, scale, shape=3)

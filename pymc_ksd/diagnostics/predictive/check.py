@@ -121,7 +121,7 @@ def ksd_ppc(
           largest over all members in standard deviations of the replicated ones, where half of
           what residuals alone show is taken out of members by covariates, and those by the shorter
           distance count 0.85 times as much,
-        - ``comparison_p_value``: the p-value of every comparison alone, over ``comparison``
+        - ``comparison_p_value``: the p-value of each comparison's own members, over ``comparison``
           (``"residuals"``, ``"parameters"``, ``"past: ..."``, ``"inputs"``, ``"groups"``,
           ``"inputs within groups"``, ``"covariates"``); ``comparison_excess``: by how many standard
           deviations the observed discrepancies are larger, at the most,

@@ -137,16 +137,16 @@ def find_comparisons(
         return found + _of_numbers_and_groups("covariates", columns, len(columns))
     inputs = input_columns(model, density)
     columns = _columns_of_draws(density, density.parameters, given)
-    if density.operator == "birth_death":
+    if not density.given and density.past is None and 0 < len(inputs) <= _MOST_TOGETHER:
+        # They are known functions of the inputs, which are compared together.
+        columns = []
+    elif density.operator == "birth_death":
         # Numbers of trials are compared by as parameters; they explain nothing that inputs do.
         inputs = [one for one in inputs if not _is_among(one, columns)] or inputs
     if len(columns) == len(inputs) == 1 and not inputs[0].labels:
         # Where the parameter is a straight line in the only input, it is the same comparison.
         correlation = np.corrcoef(columns[0].values, inputs[0].values)[0, 1]
         columns = columns if abs(correlation) < 1 - 1e-9 else []
-    if not density.given and density.past is None and 0 < len(inputs) <= _MOST_TOGETHER:
-        # They are known functions of the inputs, which are compared together.
-        columns = []
     parameters = [
         _at_draws(density, density.parameters, one) for one in _grouped("parameters", columns)
     ]

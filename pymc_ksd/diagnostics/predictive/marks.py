@@ -50,10 +50,10 @@ def told_marks(check: xr.Dataset) -> list[str]:
         within = x[(x >= start) & (x <= stop)]
         ends = (within.min(), within.max()) if within.size else (start, stop)
         places.setdefault(word, []).extend(inside or [_stretch(*ends)])
-    where = {"groups": f"in {along(check)}", "elements": "for"}
-    place = along(check).replace("residual, ", "the residual ")
-    lead = where.get(kind, f"where {place} is")
-    told = [(WORDS[word], f"{lead} {_listed(own)}") for word, own in places.items()]
+    lead, last = f"where {along(check).replace('residual, ', 'the residual ')} is", "or"
+    if kind == "elements":
+        lead, last = "for", "and"
+    told = [(WORDS[word], f"{lead} {_listed(own, last)}") for word, own in places.items()]
     if kind == "values":
         return [
             f"there are {words.replace(' ', ' observations ', 1)} {place}" for words, place in told
@@ -72,11 +72,12 @@ def _stretch(start: float, stop: float) -> str:
     largest, width = max(abs(start), abs(stop)), stop - start
     if not width:
         return f"{start:.6g}"
-    if not 1e-3 < largest < 1e6:
-        return f"{start:.3g} to {stop:.3g}"
-    digits = max(2 - np.floor(np.log10(largest)), -np.floor(np.log10(width)), 0)
-    return " to ".join(f"{round(number, int(digits)):.9g}" for number in (start, stop))
+    places = int(max(2 - np.floor(np.log10(largest)), -np.floor(np.log10(width))))
+    digits = max(3, places + 1 + int(np.floor(np.log10(largest))))
+    if 1e-3 < largest < 1e9:
+        start, stop, digits = round(start, max(places, 0)), round(stop, max(places, 0)), 9
+    return f"{start:.{digits}g} to {stop:.{digits}g}"
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+def _listed(names: list[str], last: str) -> str:
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
