@@ -20,7 +20,9 @@ from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import clone_get_equiv
@@ -30,6 +32,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.link.jax import JAXLinker
 from pytensor.link.vm import VMLinker
 from pytensor.scalar import Add, Mul
+from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.rewriting.ofg import inline_ofg_node
 
@@ -103,13 +106,28 @@ def _split_long_sums_and_products(fgraph: Any, node: Any) -> list[Any] | None:
     return None
 
 
+@node_rewriter([Elemwise])
+def _in_functions_of_numpy(fgraph: Any, node: Any) -> list[Any] | None:
+    """Write what NumPy has no function for, and would be called for every element, with others."""
+    if isinstance(node.op.scalar_op, Softplus):
+        (x,) = node.inputs
+        written = pt.maximum(x, 0) + pt.log1p(pt.exp(-abs(x)))
+    elif isinstance(node.op.scalar_op, Log1mexp):
+        (x,) = node.inputs
+        written = pt.switch(x < -np.log(2.0), pt.log1p(-pt.exp(x)), pt.log(-pt.expm1(x)))
+    else:
+        return None
+    return [written] if written.type == node.outputs[0].type else None
+
+
 @cache
 def interpreted_mode() -> Mode:
     """Return the mode that rewrites a graph as usual but runs it on NumPy, without compiling.
 
-    Whatever NumPy has no function for would run element by element, so fused nodes are left out
-    and long sums are split. Nodes that hold a graph, such as softmax in PyTensor 3, would be
-    functions of their own, so they are inlined.
+    Whatever NumPy has no function for would run element by element, so fused nodes are left out,
+    long sums are split, and logarithms of one plus or minus an exponential written out. Nodes that
+    hold a graph, such as softmax in PyTensor 3, would be functions of their own, so they are
+    inlined.
     """
     query = RewriteDatabaseQuery(
         include=["fast_run", "py_only"],
@@ -120,6 +138,7 @@ def interpreted_mode() -> Mode:
     return mode.register(
         (in2out(_inline, name="inline_inner_graphs"), 99),
         (in2out(_split_long_sums_and_products, name="split_long_sums"), 100),
+        (in2out(_in_functions_of_numpy, name="in_functions_of_numpy"), 101),
     )
 
 
