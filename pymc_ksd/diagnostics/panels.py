@@ -62,17 +62,16 @@ class PanelKernel:
 
 
 _TILTED = OPERATORS[TiltedLangevin.name]
-#: What kernels count that find little. In one dimension an error is either in location and spread
-#: or in fine structure, and kernels in between find less than the narrow and the wide one. In
-#: several, hardly any two points are close to the narrow one, and chance decides which.
+#: What the narrow kernel counts in several dimensions, where hardly any two points are close to it,
+#: and chance decides which.
 _LESS = 0.6
 #: What data are tested by; the first is the reference, whose bandwidth is the median distance. Four
 #: more kernels found no more.
 KERNELS_FOR_DATA = (
-    PanelKernel(RBF(), counts=(_LESS, 1.0)),
+    PanelKernel(RBF()),
     PanelKernel(RBF(), 1 / 4, counts=(1.0, _LESS)),
-    PanelKernel(RBF(), 1 / 2, counts=(_LESS, 1.0)),
-    PanelKernel(RBF(), 2, counts=(_LESS, 1.0)),
+    PanelKernel(RBF(), 1 / 2),
+    PanelKernel(RBF(), 2),
     PanelKernel(IMQ(), 4),
 )
 #: What draws are tested by, the reference first.
