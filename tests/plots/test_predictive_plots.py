@@ -160,7 +160,7 @@ def test_groups_have_their_names_and_the_wrong_one_is_marked(kinds):
     one, collection = shown(kinds, "score")
     assert ticks(collection, "score") == ["A", "B", "C", "D"]
     assert [(start, stop) for start, stop, _ in marks(one)] == [(0.5, 1.5)]
-    assert told_marks(one) == ["score is larger than expected in school B"]
+    assert told_marks(one) == ["score is larger than expected where school is B"]
     # The witness has the groups in the same places.
     lines = pymc_ksd.plot_ksd_witness(kinds, variable="score", backend="matplotlib")
     assert ticks(lines, "score") == ["A", "B", "C", "D"]
