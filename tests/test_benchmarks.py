@@ -109,7 +109,7 @@ def test_ten_stories_are_complete():
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.build.__name__)
 def test_ten_models_can_be_built(version):
     if version.expected == "refused":
-        pytest.importorskip("pymc_bart")
+        pytest.importorskip("pymc_bart")  # no dependency: it is named to show that it is refused
     model = version.build()
     assert isinstance(model, pm.Model)
     assert len(model.observed_RVs) == 1
