@@ -263,7 +263,8 @@ def _thinned(sample: Sample) -> Sample:
     """Return some of the draws of every chain where there are very many."""
     step = -(-sample.n_points // _MOST_DRAWS)
     chains = sample.chains[:, ::step]
-    return replace(sample, points=chains.swapaxes(0, 1).reshape(-1, chains.shape[2]))
+    points = chains.swapaxes(0, 1).reshape(-1, chains.shape[2])
+    return replace(sample, points=points, values=(), scores="model")
 
 
 def find_modes(

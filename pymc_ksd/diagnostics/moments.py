@@ -208,7 +208,8 @@ def read_scored(
     posterior = draws_group(data)
     if posterior is not None and is_large(target, data):
         step = -(-posterior.sizes["draw"] * posterior.sizes["chain"] // _SOME_DRAWS)
-        sample = read_draws(target, thinned(data, step))
+        # A stream is scored by the model, whatever is stored.
+        sample = replace(read_draws(target, thinned(data, step)), values=(), scores="model")
         check_varies(sample.points, target)
         return ReadDraws(
             target,

@@ -47,6 +47,10 @@ class Reason(str):
         found.code = code
         return found
 
+    def __getnewargs__(self) -> tuple[Code, str]:  # type: ignore[override]
+        """Return what copies are made of."""
+        return self.code, str(self)
+
 
 def because(code: Code, sentence: str = "", **numbers: Any) -> Reason:
     """Return why a test cannot tell: the sentence of a code, or another one, with its numbers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pymc_ksd.compilation import FUNCTIONS_LOCK
@@ -56,8 +57,9 @@ def add_up(work: Any, effort: Effort, bar: Advancing | None = None) -> Totals:
     functions = work.functions()
     client = checked_client(effort.client, functions.n_pairs)
     size = effort.block_size or functions.block_size(work.n_points, work.dim)
-    blocks = list(work.blocks(size))
-    total = sum(map(number_of_pairs, blocks))
+    # Blocks are walked, never listed: small ones are as many as pairs.
+    total = sum(map(number_of_pairs, work.blocks(size)))
+    several = next(islice(work.blocks(size), 1, None), None) is not None
     with (
         progress_bar("Comparing points", total, effort.progressbar)
         if bar is None
@@ -65,10 +67,10 @@ def add_up(work: Any, effort: Effort, bar: Advancing | None = None) -> Totals:
     ) as shown:
         if client:
             return on_cluster(client, work, size, shown)
-        totals, threads = Totals(), functions.count if len(blocks) > 1 else 1
+        totals, threads = Totals(), functions.count if several else 1
         with FUNCTIONS_LOCK:
             for block, found in in_order(
-                lambda block: work.reduce(functions, block), blocks, threads
+                lambda block: work.reduce(functions, block), work.blocks(size), threads
             ):
                 totals.add(found)
                 shown.advance(number_of_pairs(block))

@@ -12,7 +12,8 @@ from pymc_ksd.options import warn_user
 from pymc_ksd.samples.sample import DrawsWarning
 from pymc_ksd.samples.stored import stored_log_densities
 
-#: Draws at which gradients and log densities are held against the model's.
+#: Draws at which gradients and log densities are held against the model's; more where there are more
+#: chains, each of which has one.
 _CHECKED_DRAWS = 5
 #: How far a gradient may be from the model's, as a share of its length, in standard deviations of
 #: the draws; and in these units besides. Gradients and draws may be stored as single floats.
@@ -60,25 +61,28 @@ def checked_gradients(
             "`data` must have finite gradients beside its draws, for the variables "
             f"{', '.join(target.names)}: the Score knows no others."
         )
-    dim = points.shape[2]
+    n_draws, n_chains, dim = points.shape
     flat, scores = points.reshape(-1, dim), gradients.reshape(-1, dim)
     found = stored_log_densities(posterior, data, only_unconstrained=target.stored)
     candidates = [one.reshape(-1) for one in found]
     if target.stored:
         _check_sign(flat, scores)
         return (scores, *candidates[:1]), "stored"
-    few = np.unique(np.linspace(0, len(flat) - 1, _CHECKED_DRAWS).astype(int))
+    few = _checked_rows(n_draws, n_chains)
     spread = np.maximum(flat.std(axis=0), np.finfo(float).tiny)
     log_densities = _quick_check(target, flat[few], scores[few], spread)
     if log_densities is None:
         own = target.values(flat[few])
         if not _is_close(own[0], scores[few], spread):
-            worst = int(np.argmax(np.abs((own[0] - scores[few]) * spread).max(axis=0)))
+            error = np.abs((own[0] - scores[few]) * spread)
+            row, column = np.unravel_index(int(np.argmax(error)), error.shape)
+            draw, chain = divmod(int(few[row]), n_chains)
             warn_user(
                 "The gradients stored in `data` are not those of `model`, most of all for "
-                f"{target.labels[worst]}: {scores[few][0, worst]:.4g} in the first draw, where the "
-                f"model's is {own[0][0, worst]:.4g}. Either the sampler's gradients are wrong, or "
-                "it sampled another model or other data. The model's own are used.",
+                f"{target.labels[column]}: {scores[few][row, column]:.4g} in draw {draw} of chain "
+                f"{chain}, where the model's is {own[0][row, column]:.4g}. Either the sampler's "
+                "gradients are wrong, or it sampled another model or other data. The model's own "
+                "are used.",
                 DrawsWarning,
             )
             return (), "model, stored ones differ"
@@ -86,6 +90,13 @@ def checked_gradients(
     if log_densities is None:
         return (scores,), "stored"
     return (scores, *_consistent(candidates, few, log_densities)[:1]), "stored"
+
+
+def _checked_rows(n_draws: int, n_chains: int) -> np.ndarray:
+    """Return the numbers of a few draws, from the first to the last and of every chain."""
+    count = max(_CHECKED_DRAWS, n_chains)
+    draws = np.linspace(0, n_draws - 1, count).astype(int)
+    return np.unique(draws * n_chains + np.arange(count) % n_chains)
 
 
 def _quick_check(

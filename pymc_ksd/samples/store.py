@@ -74,6 +74,11 @@ def with_gradients(
     if log_density is not None:
         statistics = groups.get("sample_stats", xr.Dataset())
         array = _array(LOG_DENSITY, log_density, posterior, "log_density", sign)
+        if array.ndim != 2:
+            raise ValueError(
+                "`log_density` must have one number for every chain and draw, got an array of "
+                f"shape {array.shape}."
+            )
         groups["sample_stats"] = statistics.assign({LOG_DENSITY: array})
     return xr.DataTree.from_dict(groups)
 

@@ -30,9 +30,12 @@ _CONSECUTIVE = 1_000
 
 
 def is_large(target: Target, data: Any) -> bool:
-    """Whether draws are so many that they should be streamed."""
+    """Whether draws are so many that they should be streamed.
+
+    Those of a density that is known at its own draws alone are not: nothing else can score them.
+    """
     posterior = draws_group(data)
-    if posterior is None:
+    if posterior is None or target.stored:
         return False
     n = posterior.sizes.get("draw", 0) * posterior.sizes.get("chain", 1)
     return bool(n * target.dim >= _LARGE_NUMBERS)

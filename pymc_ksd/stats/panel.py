@@ -97,8 +97,9 @@ class MemberEstimate:
         What its excess is multiplied by.
     counts_itself : bool, default False
         Whether the value is one more of the replicates under the null hypothesis, as beside
-        simulated samples. In their mean, standard deviation and skewness it then counts with them,
-        which makes the joined test exact for any number of replicates.
+        simulated samples, and taken as one where replicates are few. In their mean, standard
+        deviation and skewness it then counts with them, which makes the joined test exact beside
+        simulated samples, for any number of replicates.
     """
 
     name: str

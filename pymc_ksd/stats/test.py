@@ -20,6 +20,10 @@ from pymc_ksd.stats.panel import (
 )
 from pymc_ksd.stats.statistics import Estimate, Request, Statistic
 
+#: Replicates of a bootstrap below which a value counts with them, as beside simulated samples: it
+#: decides then how large their standard deviation seems.
+_FEW_REPLICATES = 100
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -195,8 +199,9 @@ def _by_themselves(
 
 def _with_replicates(estimate: Estimate, replicates: np.ndarray, null: Null) -> Estimate:
     """Return an estimate whose members know what they come to under the null hypothesis."""
+    counts_itself = null.simulates or len(replicates) < _FEW_REPLICATES
     members = (
-        replace(member, replicates=own, counts_itself=null.simulates)
+        replace(member, replicates=own, counts_itself=counts_itself)
         for member, own in zip(estimate.members, replicates.T, strict=bool(estimate.members))
     )
     return replace(estimate, members=tuple(members))

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from rejections import fewest, most
 from scipy import stats
 from scipy.signal import lfilter
 
@@ -115,6 +116,18 @@ def test_joined_test_beside_simulated_samples_is_exact():
         statistic, replicates = joined_excess(members)
         ranks.append(np.count_nonzero(replicates >= statistic))
     assert stats.chisquare(np.bincount(ranks, minlength=20)).pvalue > 0.001
+
+
+def test_few_replicates_keep_the_level():
+    """Of 19 only the largest may be reached; how large they seem would depend on chance."""
+    rng = np.random.default_rng(2)
+    score = Score.from_callable(lambda x: -x, dim=1)
+    options = {"n_bootstrap": 19, "random_seed": rng, "progressbar": False}
+    rejections = sum(
+        float(ksd_test(score, rng.normal(size=(40, 1)), **options)["p_value"]) <= 0.05
+        for _ in range(1_000)
+    )
+    assert fewest(1_000) <= rejections <= most(1_000)
 
 
 @pytest.mark.parametrize("shape", [0.5, 2.0, 50.0, 1e6])

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_ksd import DrawsWarning, ksd_test
+from pymc_ksd import DrawsWarning, ksd_ppc, ksd_test
 
 DATA = np.array([0.3, -0.2, 1.1, 0.4])
 
@@ -86,3 +86,30 @@ def test_counts_that_were_given_as_other_numbers(rng):
         else:
             result = ksd_test(model, tree, random_seed=1)
         assert bool(result.attrs["mismatch"]) == mismatch
+
+
+def test_data_far_from_zero(rng):
+    far = DATA + 293.0
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 293.0, 1.0)
+        pm.Normal("y", mu, 1.0, observed=far)
+    tree = draws(far + 0.5, rng)
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset() + 293.0)
+    with pytest.warns(DrawsWarning, match="The observed data of 'y' that are stored"):
+        assert ksd_test(model, tree, random_seed=1).attrs["mismatch"]
+    tree["observed_data"] = xr.DataTree(xr.Dataset({"y": ("i", far.astype(np.float32))}))
+    assert ksd_test(model, tree, random_seed=1).attrs["mismatch"] == ""
+
+
+def test_check_of_a_model_whose_data_were_set_since(rng):
+    model = model_of(DATA)
+    with model:
+        pm.set_data({"data": DATA + 0.1})
+    with pytest.warns(DrawsWarning, match="or the model's were changed since"):
+        result = ksd_ppc(model, draws(DATA, rng), random_seed=1, progressbar=False)
+    assert result.attrs["status"] == "cannot tell"
+    assert result.attrs["reason_code"] == "mismatch"
+    with model:
+        pm.set_data({"data": DATA})
+    result = ksd_ppc(model, draws(DATA, rng), random_seed=1, progressbar=False)
+    assert result.attrs["status"] == "passed"

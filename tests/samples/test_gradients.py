@@ -272,3 +272,41 @@ def test_the_models_own_score_agrees_with_the_one_by_hand(exact):
     by_hand = np.concatenate([gradients["tau_log__"][..., None], gradients["theta"]], axis=2)
     np.testing.assert_allclose(score(flat), by_hand.reshape(-1, 4), atol=1e-10)
     assert list(score.labels) == ["tau", "theta[0]", "theta[1]", "theta[2]"]
+
+
+@pytest.mark.parametrize("chain", range(4))
+def test_gradients_of_every_chain_are_held_against_the_model(chain, exact):
+    posterior, points, gradients, log_density = exact
+    wrong = gradients["theta"].copy()
+    wrong[chain] += 0.5
+    data = with_gradients(
+        posterior, {**gradients, "theta": wrong}, points=points, log_density=log_density
+    )
+    with pytest.warns(DrawsWarning, match=rf"of chain {chain}, where the model's is"):
+        result = run(build(), data)
+    assert result.attrs["scores"] == "model, stored ones differ"
+
+
+def test_log_densities_have_one_number_for_every_draw(exact):
+    posterior, _, gradients, log_density = exact
+    with pytest.raises(ValueError, match="one number for every chain and draw, got an array of"):
+        with_gradients(posterior, gradients, log_density=log_density[..., None])
+
+
+def test_streams_are_scored_by_the_model(exact, monkeypatch):
+    data = layouts(exact)["groups"]
+    held = ksd_moments(build(), data, progressbar=False)
+    monkeypatch.setattr("pymc_ksd.samples.stream._LARGE_NUMBERS", 100)
+    streamed = ksd_moments(build(), data, progressbar=False)
+    assert streamed.attrs["scores"] == "model"
+    score = Score.from_draws(data)
+    alone = ksd_moments(score, data, progressbar=False)
+    assert alone.attrs["scores"] == "stored"
+    np.testing.assert_allclose(alone["p_value"], held["p_value"], rtol=1e-6)
+    with pytest.warns(DrawsWarning, match="takes the draws as independent"):
+        linear = run(score, data, statistic="linear")
+    monkeypatch.undo()
+    with pytest.warns(DrawsWarning, match="takes the draws as independent"):
+        np.testing.assert_allclose(
+            linear["statistic"], run(score, data, statistic="linear")["statistic"]
+        )

@@ -199,7 +199,8 @@ def ksd_ppc(
     effort = effort_of(block_size, progressbar, client)
     parameters, model = bambi_parameters(model), resolve_model(model)
     stored = None if data is None else draws_group(data)
-    mismatch = check_together(belonging(model), stored, parameters)
+    observed = None if data is None else draws_group(data, "observed_data")
+    mismatch = check_together(belonging(model), stored, parameters, observed)
     data = model_draws(data, parameters)
     seed, rng = seeded_generator(random_seed)
     # Every variable is checked with the same draws.
