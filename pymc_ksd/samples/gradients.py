@@ -12,8 +12,8 @@ from pymc_ksd.options import warn_user
 from pymc_ksd.samples.sample import DrawsWarning
 from pymc_ksd.samples.stored import stored_log_densities
 
-#: Draws at which gradients and log densities are held against the model's; more where there are more
-#: chains, each of which has one.
+#: Draws at which gradients and log densities are held against the model's; more where there are
+#: more chains, each of which has one.
 _CHECKED_DRAWS = 5
 #: How far a gradient may be from the model's, as a share of its length, in standard deviations of
 #: the draws; and in these units besides. Gradients and draws may be stored as single floats.
