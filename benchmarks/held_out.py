@@ -14,10 +14,12 @@ from pytensor.tensor.variable import TensorVariable
 from benchmarks.rates import ALPHA, Rate, generator
 from pymc_ksd import ksd_test
 
-__all__ = ["HELD_OUT", "HeldOut", "held_out_rate"]
+__all__ = ["HELD_OUT", "MANY_DRAWS", "HeldOut", "held_out_rate"]
 
 #: Draws of the posterior that the test is given.
 HELD_OUT_DRAWS = 100
+#: The same where the bootstrap takes their mixture as the predictive distribution, which it is not.
+MANY_DRAWS = 500
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def held_out_rate(
     shared: bool = True,
     n: int = 100,
     fitted: int = 20,
+    draws: int = HELD_OUT_DRAWS,
     **options: Any,
 ) -> Rate:
     """Test new data that share one value of the parameters, or have one each.
@@ -133,19 +136,19 @@ def held_out_rate(
     rejections = 0
     for _ in range(replications):
         x = rng.normal(size=fitted)
-        values = case.posterior(case.truth(rng, x), x, HELD_OUT_DRAWS + n, rng)
+        values = case.posterior(case.truth(rng, x), x, draws + n, rng)
         posterior = xr.Dataset(
             {
                 key: (
                     ("chain", "draw", f"{key}_dim")[: array.ndim + 1],
-                    array[None, :HELD_OUT_DRAWS],
+                    array[None, :draws],
                 )
                 for key, array in values.items()
             }
         )
         x = rng.normal(size=n)
-        rows = np.arange(HELD_OUT_DRAWS, HELD_OUT_DRAWS + n)
-        chosen = np.full(n, HELD_OUT_DRAWS) if shared else rows
+        rows = np.arange(draws, draws + n)
+        chosen = np.full(n, draws) if shared else rows
         new = case.draw(rng, x, *(array[chosen] for array in values.values()))
         with model:
             pm.set_data({"outcome": new, "input": x})
