@@ -86,6 +86,10 @@ def narrow(model, random_seed):
 
 def broken(model, random_seed):
     raise RuntimeError("no draws today")
+
+
+def leaves(model, random_seed):
+    raise SystemExit(0)
 """
 MEND = "mend_sampler"
 
@@ -362,12 +366,36 @@ def test_a_page_that_cannot_be_drawn_loses_nothing(file, code, capsys, monkeypat
 
 
 @pytest.mark.usefixtures("at")
+def test_code_that_leaves_during_a_check_does_not_pass(capsys, monkeypatch):
+    def leaves(*args, **options):
+        raise SystemExit(0)
+
+    monkeypatch.setattr("pymc_ksd.report.command_line.ksd_report", leaves)
+    assert main(["check", "model.py", "good.nc", "--json"]) == 2
+    assert valid(capsys.readouterr().out)["reason"] == "SystemExit: 0"
+
+
+@pytest.mark.usefixtures("at")
 @pytest.mark.parametrize("alpha", ["0", "1.5", "much", "0.0005"])
 def test_levels_are_checked(alpha, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["check", "model.py", "good.nc", "--alpha", alpha])
     assert stop.value.code == 2
-    assert "--alpha" in capsys.readouterr().err
+    required = f"must be a number of at least 0.001 and less than 1, got {alpha!r}"
+    assert f"argument --alpha: {required}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    "command", [["check", "model.py", "good.nc"], ["battery", "samplers:exact"]]
+)
+@pytest.mark.parametrize("seed", ["-1", "1.5", "one"])
+def test_seeds_are_checked(command, seed, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, f"--seed={seed}"])
+    assert stop.value.code == 2
+    required = f"must be a whole number of at least 0, got {seed!r}"
+    assert f"argument --seed: {required}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("at")
@@ -397,7 +425,8 @@ def test_margins_are_checked(margin, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["check", "model.py", "good.nc", "--margin", margin])
     assert stop.value.code == 2
-    assert "--margin" in capsys.readouterr().err
+    required = f"must be a positive, finite number, got {margin!r}"
+    assert f"argument --margin: {required}" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -506,6 +535,7 @@ def test_draws_to_compare_have_names(given, capsys):
         ("samplers.py:exact", 0, "passed", "use_sampler"),
         ("samplers:narrow", 1, "rejected", MEND),
         ("samplers:broken", 2, "not tested", MEND),
+        ("samplers:leaves", 2, "not tested", MEND),
     ],
 )
 def test_samplers_are_tried(sampler, code, status, action, capsys):
@@ -520,7 +550,12 @@ def test_samplers_are_tried(sampler, code, status, action, capsys):
     assert main(place) == code
     printed = capsys.readouterr()
     assert "normal" in printed.out
-    assert ("no draws today" in printed.err) == (code == 2)
+    assert ("no draws today" in printed.err) == sampler.endswith("broken")
+    assert ("SystemExit: 0" in printed.err) == sampler.endswith("leaves")
+    assert "target(s)" not in printed.out
+    # A pipe gets lines as they are, however long.
+    (reason,) = [line for line in printed.out.splitlines() if "  - normal: " in line] or [""]
+    assert reason.endswith(").") == (code != 0)
 
 
 @pytest.mark.usefixtures("at")

@@ -85,7 +85,7 @@ def test_a_sampler_that_is_wrong_on_one_target_is_rejected():
     assert "of 1,000 draws; largest error of a mean 0." in reason
     assert "largest error of a standard deviation 0.26 of it, x[" in reason
     assert "< 1e-10" in str(result)
-    assert "wrong on 1 of 2 target(s)" in result.headline
+    assert "wrong on 1 of 2 targets, at level 0.05 for all" in result.headline
     assert result.table.loc["badly scaled", "bias_sd"] == pytest.approx(0.2, abs=0.08)
     assert not len(result.controls)
     assert result.to_dict()["targets"]["simplex"]["status"] == "passed"
