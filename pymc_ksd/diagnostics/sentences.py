@@ -190,7 +190,8 @@ def few_hold(n_draws: int, share: float) -> str:
 def worth(ess_ksd: float, n: int) -> str:
     """Say what draws are worth by their discrepancy: at most their number."""
     exact = "" if round(ess_ksd) >= n else f"{ess_ksd:,.0f} "
-    return f"The discrepancy of {n:,} draws is that of {exact}exact draws"
+    draws = "draw" if exact == "1 " else "draws"
+    return f"The discrepancy of {n:,} draws is that of {exact}exact {draws}"
 
 
 def levelled_off(before: str, n_draws: int) -> str:
@@ -336,6 +337,11 @@ def verdict_of_draws(source: str, p_value: float, *, weak: bool) -> str:
 def verdict_of_margin(margin: float) -> str:
     """Say that a mean or an sd lies outside the margin."""
     return f"Rejected: a mean or an sd is outside the margin of {margin:g}."
+
+
+def verdict_of_mismatch(rejected: str) -> str:
+    """Say that draws which are rejected do not belong to the model in the first place."""
+    return f"Draws and model do not belong together. {rejected}"
 
 
 def verdict_of_modes(p_value: float, mode: str) -> str:

@@ -29,7 +29,13 @@ from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
-from pymc_ksd.report.verdict import all_findings, verdict, why_untold, with_modes
+from pymc_ksd.report.verdict import (
+    all_findings,
+    below_verdict,
+    verdict,
+    why_untold,
+    with_modes,
+)
 from pymc_ksd.samples.containers import (
     check_draws,
     draws_group,
@@ -333,7 +339,7 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
     """Put everything together."""
     findings = all_findings(found.draws, found.moments, found.check, data)
     findings += () if found.modes is None else explain(found.modes).findings
-    told = " ".join(one.headline for one in findings)
+    told = " ".join(text for one in findings for text in (one.headline, *one.details))
     findings += [
         Finding("warning", text) for text in dict.fromkeys(found.warnings) if text not in told
     ]
@@ -353,7 +359,7 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
     return Report(
         title,
         with_modes(concluded, found.modes),
-        tuple(findings),
+        tuple(map(below_verdict, findings)),
         test,
         found.moments,
         measures,
