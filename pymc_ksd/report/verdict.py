@@ -171,7 +171,7 @@ class _Misfit:
         if not wrong or check is None:
             return cls([])
         worst = min(wrong.values(), key=lambda one: float(one["p_value"]))
-        weak, p_value = all(map(is_weak, wrong.values())), float(worst["p_value"])
+        weak, p_value = is_weak_against_model(check), float(worst["p_value"])
         step = how_to_extend(worst, str(worst["contributions_of"].item()))
         if weak:
             _, step = sentences.by_chance("fitted", p_value)
@@ -234,7 +234,13 @@ def is_weak_against_draws(decides: xr.Dataset, moments: xr.Dataset | None) -> bo
     """Whether draws are rejected on weak evidence alone."""
     if moments is not None and status_of(moments) == "rejected" and not is_weak(moments):
         return False
-    return is_weak(decides)
+    return status_of(decides) == "rejected" and is_weak(decides)
+
+
+def is_weak_against_model(check: xr.Dataset | None) -> bool:
+    """Whether a predictive check rejects on weak evidence alone."""
+    checks = {} if check is None else by_variable(check)
+    return all(is_weak(one) for one in checks.values() if rejects(one))
 
 
 def _source(decides: xr.Dataset) -> str:

@@ -124,7 +124,7 @@ class BatteryResult:
         """
         return {
             "status": self.status,
-            "reason": "" if self.passed else " ".join(self.reasons),
+            "reason": " ".join(self.reasons) if self.status == "cannot tell" else "",
             "headline": self.headline,
             "alpha": self.alpha,
             "targets": as_records(self.table),

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import norm
 
+from pymc_ksd import BatteryResult, ksd_ppc
+from pymc_ksd.diagnostics.judged import Judged
 from pymc_ksd.diagnostics.measured import diagnose_draws
 from pymc_ksd.report.command_line import main
+from pymc_ksd.report.machine_readable import of_battery
 
 MODEL = """
 from __future__ import annotations
@@ -360,9 +364,18 @@ def test_a_page_that_cannot_be_drawn_loses_nothing(file, code, capsys, monkeypat
     monkeypatch.setattr("pymc_ksd.report.report.Report.save", broken)
     assert main(["check", "model.py", file, "--report", "out.html"]) == code
     printed = capsys.readouterr()
-    assert "out.html was not written: RuntimeError: no picture" in printed.err
+    problem = "out.html was not written: RuntimeError: no picture"
+    assert problem in printed.err
     assert "posterior" in printed.out
     assert "Report: out.html" not in printed.out
+    # What makes the exit code 2 is the reason, and what to do is about that.
+    assert main(["check", "model.py", file, "--report", "out.html", "--json"]) == code
+    found = valid(capsys.readouterr().out)
+    assert found["status"] == ("passed" if code == 2 else "rejected")
+    assert found["reason"] == (problem if code == 2 else "")
+    (step,) = found["next_steps"]
+    assert step["action"] == ("mend_input" if code == 2 else MEND)
+    assert (problem in step["text"]) == (code == 2)
 
 
 @pytest.mark.usefixtures("at")
@@ -516,7 +529,10 @@ def test_other_draws_are_ranked_beside_those_that_are_checked(capsys):
     assert main(["check", "model.py", "good.nc", "--compare", "no=other.nc", "--json"]) == 2
     found = valid(capsys.readouterr().out)
     assert found["comparison"]["no"]["status"] == "not tested"
-    assert "no was not compared: `data` lacks" in found["reasons"][0]["text"]
+    problem = "no was not compared: `data` lacks"
+    assert problem in found["reasons"][0]["text"]
+    assert found["reason"].startswith(problem)
+    assert [problem in one["text"] for one in found["next_steps"]] == [True]
 
 
 @pytest.mark.usefixtures("at")
@@ -547,6 +563,10 @@ def test_samplers_are_tried(sampler, code, status, action, capsys):
     assert {one["action"] for one in found["next_steps"]} == {action}
     assert found["cause"] == ("sampler" if code == 1 else None)
     assert [one["about"] for one in found["reasons"]] == (["normal"] if code == 2 else [])
+    assert bool(found["reason"]) == (code == 2)
+    (step,) = found["next_steps"]
+    assert step["text"].startswith(("Use the sampler", "Look for an error", "Fix the sampler's"))
+    assert ("normal" in step["text"]) == (code != 0)
     assert main(place) == code
     printed = capsys.readouterr()
     assert "normal" in printed.out
@@ -556,6 +576,48 @@ def test_samplers_are_tried(sampler, code, status, action, capsys):
     # A pipe gets lines as they are, however long.
     (reason,) = [line for line in printed.out.splitlines() if "  - normal: " in line] or [""]
     assert reason.endswith(").") == (code != 0)
+
+
+def test_every_reason_of_a_battery_has_an_action_and_a_step():
+    statuses = {"passed": "", "cannot tell": "The chains disagree.", "not tested": "no draws"}
+    rows = [{"status": status, "reason": reason} for status, reason in statuses.items()]
+    table = pd.DataFrame([Judged(**row).row() for row in rows], index=["a", "b", "c"])
+    controls = {"target": "a", "caught": False, "status": "passed", "p_value": 0.5, "error": "all"}
+    result = BatteryResult(
+        table.assign(trouble=""),
+        pd.DataFrame([controls], index=["wrong"]),
+        0.05,
+        {"seed": 1, "level_of_a_target": 0.01},
+    )
+    found = valid(json.dumps(of_battery(result, 2)))
+    actions = ["run_longer_chains", MEND, "run_again"]
+    assert [one["action"] for one in found["next_steps"]] == actions
+    for reason, step in zip(found["reasons"], found["next_steps"], strict=True):
+        assert reason["about"] in step["text"]
+        assert reason["text"] not in step["text"]
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("p_value", "action", "step"),
+    [
+        (0.03, "repeat_with_other_data", "Repeat the check with other data"),
+        (0.005, "extend_model", "Try a likelihood"),
+    ],
+)
+def test_weak_evidence_against_the_model_is_no_reason_to_extend_it(
+    p_value, action, step, capsys, monkeypatch
+):
+    def misfit(*args, **options):
+        return ksd_ppc(*args, **options).assign(p_value=p_value).assign_attrs(status="rejected")
+
+    monkeypatch.setattr("pymc_ksd.report.run_checks.ksd_ppc", misfit)
+    assert main(["check", "model.py", "good.nc", "--ppc", "--json"]) == 1
+    found = valid(capsys.readouterr().out)
+    assert found["cause"] == "model"
+    (next_step,) = found["next_steps"]
+    assert next_step["action"] == action
+    assert next_step["text"].startswith(step)
 
 
 @pytest.mark.usefixtures("at")
