@@ -187,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         "--modes",
         action=argparse.BooleanOptionalAction,
         help="look for modes, and test whether the draws visit them in the right proportions; by "
-        "default where that takes a few seconds at most",
+        "default in models small enough for that to take seconds",
     )
     check.add_argument(
         "--seed", type=_seed, default=0, help="seed that makes the check repeatable (default 0)"

@@ -85,9 +85,9 @@ def ksd_report(
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     modes : bool, optional
         Look for modes with :func:`ksd_modes`, and test whether the draws visit them in the right
-        proportions. This takes some thousands of log densities; by default it is done if these take
-        a few seconds at most and there are at most 50 unconstrained coordinates, and shown if there
-        are several modes.
+        proportions. This takes some thousands of log densities; by default it is done if there are
+        at most 50 unconstrained coordinates and a log density computes at most 50,000 numbers,
+        which takes seconds, and shown if there are several modes.
     alpha : float, default 0.05
         Level, at least 0.001: of the test of the draws (:func:`ksd_test`), which joins kernels and
         moments, and of the predictive check of each observed variable. Means and standard
