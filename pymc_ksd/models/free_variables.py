@@ -27,6 +27,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import (
+    FUNCTIONS_LOCK,
     built_once,
     compile_function,
     inline_inner_graphs,
@@ -148,7 +149,9 @@ def _numbers_computed(
 ) -> float:
     shapes = (variable.unconstrained_shape for variable in variables)
     values = [model.rvs_to_values[rv] for rv in rvs]
-    return numbers_computed(_joint(model, rvs), dict(zip(values, shapes, strict=True)))
+    # Writing graphs changes PyTensor's configuration.
+    with FUNCTIONS_LOCK:
+        return numbers_computed(_joint(model, rvs), dict(zip(values, shapes, strict=True)))
 
 
 def _log_density(
