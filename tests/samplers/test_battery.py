@@ -62,7 +62,7 @@ def test_a_sampler_that_is_right_passes_and_wrong_ones_are_caught():
     assert (result.table["n"] == 1_000).all()
     assert (result.table["sampling_time"] > 0).all()
     assert result.reasons == []
-    assert "passed on all 2 target(s), at level 0.05" in str(result)
+    assert "passed on all 2 targets, at level 0.05" in str(result)
     assert "all 6 controls were caught" in str(result)
     assert "<table" in result._repr_html_()
 
@@ -136,6 +136,7 @@ def test_a_control_that_is_not_caught_leaves_the_answer_open(monkeypatch):
     result = battery(exact_sampler("normal"), targets=["normal"], random_seed=1)
     assert result.table["status"].tolist() == ["passed"]
     assert (result.status, result.missed) == ("cannot tell", ["right"])
+    assert result.headline == "Cannot tell whether the sampler is right on the target 'normal'."
     assert "was not caught" in result.reasons[0]
 
 
