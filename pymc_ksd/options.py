@@ -59,6 +59,8 @@ def seeded_generator(
             "`random_seed` must be an integer, a numpy.random.Generator or None, got "
             f"{type(random_seed).__name__}."
         )
+    elif random_seed < 0:
+        raise ValueError(f"`random_seed` must be at least 0, got {random_seed}.")
     return int(random_seed), np.random.default_rng(int(random_seed))
 
 

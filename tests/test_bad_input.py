@@ -156,6 +156,7 @@ def test_unequal_lengths():
         ({"compile_kwargs": 3}, TypeError, "`compile_kwargs` must be a mapping .*, got int"),
         ({"compile_kwargs": ["mode"]}, TypeError, "`compile_kwargs` must be a mapping .*got list"),
         ({"random_seed": "one"}, TypeError, "`random_seed` must be an integer"),
+        ({"random_seed": -1}, ValueError, "`random_seed` must be at least 0, got -1"),
         ({"var_names": []}, ValueError, "`var_names` must name at least one variable, got none"),
         ({"var_names": ["y"]}, ValueError, r"`var_names` must name free variables \(x\), got y"),
         ({"sample_dims": "k"}, ValueError, "`sample_dims` belongs to observed variables"),

@@ -35,6 +35,13 @@ def run_code(name):
     return namespace
 
 
+def test_functions_that_pymc_gets_are_listed():
+    text = (ROOT / "docs" / "get_started.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"^Importing `pymc_ksd` adds(.*?);", text, re.DOTALL | re.MULTILINE)
+    added = {name for name in pymc_ksd.__all__ if re.match("ksd(_|$)", name)}
+    assert set(re.findall(r"`pm\.(\w+)`", sentence)) == added
+
+
 def test_readme_runs_as_printed(monkeypatch, tmp_path, capsys):
     run_page("README.md", monkeypatch, tmp_path)
     assert capsys.readouterr().out.startswith("Rejected at level 0.05 (p = 0.001): the data do not")

@@ -17,6 +17,7 @@ from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.target import Target
 from pymc_ksd.options import check_alpha, check_count, seeded_generator, warn_user, warnings_noted
 from pymc_ksd.samples.containers import holds_draws
+from pymc_ksd.samples.stored import holds_gradients
 
 
 def ksd_compare(
@@ -117,7 +118,9 @@ def ksd_compare(
     seed, rng = seeded_generator(random_seed)
     if isinstance(seed, str):
         seed = int(rng.integers(2**32))
-    target = target_of(model, None, None, compile_kwargs)
+    # The gradient of the model is made ready unless all draws have theirs beside them.
+    without = [draws for _, draws in entries if not holds_gradients(draws)]
+    target = target_of(model, None, None, compile_kwargs, [*without, entries[0][1]][0])
     options = {
         "alpha": alpha,
         "max_draws": max_draws,
@@ -142,7 +145,14 @@ def _checked(data: Any) -> list[tuple[str, Any]]:
         )
     if not data:
         raise ValueError("`data` must have the draws of at least one sampler, got none.")
-    return [(str(name), draws) for name, draws in data.items()]
+    names = [str(name) for name in data]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            "`data` must have names that differ as text, got several entries called "
+            f"{', '.join(map(repr, twice))}."
+        )
+    return list(zip(names, data.values(), strict=True))
 
 
 def _judged(

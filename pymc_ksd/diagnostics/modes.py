@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,10 +49,10 @@ _FEWEST_MOVED, _MOST_ERROR = 50, 0.1
 _TELLING = 10
 #: By how much more than by chance draws may differ from shares that no move calls wrong.
 _CONTRADICTED = 0.2
-#: How many coordinates a density may have for its modes to be looked for unasked, how many seconds
-#: that may take, and how many log densities it takes, roughly. So many are timed.
-_CHEAP_COORDINATES, _CHEAP_SECONDS = 50, 5.0
-_LOG_DENSITIES, _TIMED = 20_000, 200
+#: How many coordinates a density may have for its modes to be looked for unasked, and how many
+#: numbers it may compute for one point. Some 20,000 points then take a few seconds. No clock
+#: decides, which would give the same draws another level from run to run.
+_CHEAP_COORDINATES, _CHEAP_NUMBERS = 50, 50_000
 
 
 def ksd_modes(
@@ -182,7 +181,7 @@ def modes_if_cheap(
     """
     try:
         target = _target_with_modes(model, compile_kwargs)
-        if target.dim > _CHEAP_COORDINATES or not _is_cheap(target, _read(target, data)):
+        if not _is_cheap(target):
             return None
         found = ksd_modes(model, data, compile_kwargs=compile_kwargs, **options)
     except (ValueError, TypeError, NotImplementedError):
@@ -190,14 +189,11 @@ def modes_if_cheap(
     return found if found.sizes["mode"] > 1 else None
 
 
-def _is_cheap(target: Target, sample: Sample) -> bool:
+def _is_cheap(target: Target) -> bool:
     """Whether the log densities that it takes to find modes are a matter of seconds."""
-    points = sample.points[:_TIMED]
-    target.values(points)  # the first call may compile something
-    start = time.perf_counter()
-    target.values(points)
-    seconds = (time.perf_counter() - start) / len(points)
-    return _LOG_DENSITIES * seconds <= _CHEAP_SECONDS
+    if target.dim > _CHEAP_COORDINATES or target.numbers_computed is None:
+        return False
+    return target.numbers_computed() <= _CHEAP_NUMBERS
 
 
 def _target_with_modes(

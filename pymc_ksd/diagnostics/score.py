@@ -137,7 +137,9 @@ class Score:
         ----------
         data : DataTree or InferenceData
             Draws with gradients: nutpie's, sampled with ``store_gradient=True`` and
-            ``store_unconstrained=True``, or those that :func:`with_gradients` returns.
+            ``store_unconstrained=True``, or those that :func:`with_gradients` returns when it is
+            given `points`. Without unconstrained values nothing tells whether variables are
+            transformed, which is an error.
 
         Returns
         -------

@@ -166,6 +166,16 @@ _BY_CHANCE = {
         "Repeat the test with new data, if there are any.",
     ),
 }
+#: The next step after a battery, by the code of a reason where it cannot tell.
+_AFTER_BATTERY = {
+    "passed": "Use the sampler. Errors that no target shows remain possible.",
+    "rejected": "Look for an error in the sampler, beginning with {names}.",
+    "cannot_tell": "Let the sampler run longer chains on {names}, and try it again.",
+    "not_tested": "Fix the sampler's error on {names}, or the draws that it returns there, and try "
+    "it again.",
+    "control_not_caught": "Try the sampler again with another seed: until the control {names} is "
+    "caught, a pass tells nothing.",
+}
 
 
 # P-values, levels and numbers
@@ -190,7 +200,8 @@ def few_hold(n_draws: int, share: float) -> str:
 def worth(ess_ksd: float, n: int) -> str:
     """Say what draws are worth by their discrepancy: at most their number."""
     exact = "" if round(ess_ksd) >= n else f"{ess_ksd:,.0f} "
-    return f"The discrepancy of {n:,} draws is that of {exact}exact draws"
+    draws = "draw" if exact == "1 " else "draws"
+    return f"The discrepancy of {n:,} draws is that of {exact}exact {draws}"
 
 
 def levelled_off(before: str, n_draws: int) -> str:
@@ -338,6 +349,11 @@ def verdict_of_margin(margin: float) -> str:
     return f"Rejected: a mean or an sd is outside the margin of {margin:g}."
 
 
+def verdict_of_mismatch(rejected: str) -> str:
+    """Say that draws which are rejected do not belong to the model in the first place."""
+    return f"Draws and model do not belong together. {rejected}"
+
+
 def verdict_of_modes(p_value: float, mode: str) -> str:
     """Say that draws miss a mode, or visit it too seldom or too often."""
     shown = p_value_in_words(p_value)
@@ -403,6 +419,20 @@ def after_reason(code: str, target: str) -> str:
     if code in REASONS or code in _AFTER_REASON:
         return _AFTER_REASON.get(code, _LONGER)
     return _AFTER_UNKNOWN_REASON.get(target, _AFTER_UNKNOWN_REASON["data"])
+
+
+def after_failure(code: str, what: str) -> str:
+    """Return the next step where something could not run, by the code of the reason."""
+    again = {
+        "mismatch": _AFTER_REASON["mismatch"],
+        "interrupted": "Run the command again, and let it finish.",
+    }
+    return again.get(code, f"Fix what could not run, and try again: {what}")
+
+
+def after_battery(code: str, *names: str) -> str:
+    """Return the next step after a battery, or after one target or control where it cannot tell."""
+    return _AFTER_BATTERY[code].format(names=listed(names))
 
 
 def by_chance(target: str, p_value: float) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import (
+    FUNCTIONS_LOCK,
     built_once,
     compile_function,
     inline_inner_graphs,
@@ -47,6 +48,7 @@ from pymc_ksd.models.log_density import (
     named_variables,
     unconstrained_graph,
 )
+from pymc_ksd.models.operations import numbers_computed
 from pymc_ksd.models.target import Target, Variable
 
 #: Maps points to scores and log densities, see :class:`pymc_ksd.models.target.Target`.
@@ -125,6 +127,7 @@ def free_target(
         prior=prior,
         build=gradient,
         log_density=_log_density(reference, rvs, variables),
+        numbers_computed=lambda: _numbers_computed(_alive(reference), rvs, variables),
     )
 
 
@@ -134,6 +137,21 @@ def _alive(reference: weakref.ref[pm.Model]) -> pm.Model:
     if model is None:
         raise ValueError("The model of this Score has been deleted: keep a reference to it.")
     return model
+
+
+def _joint(model: pm.Model, rvs: Sequence[TensorVariable]) -> TensorVariable:
+    """Return the graph of the log density of some free variables, or of all of them."""
+    return model.logp(vars=list(rvs)) if len(rvs) < len(model.free_RVs) else model.logp()
+
+
+def _numbers_computed(
+    model: pm.Model, rvs: Sequence[TensorVariable], variables: Sequence[Variable]
+) -> float:
+    shapes = (variable.unconstrained_shape for variable in variables)
+    values = [model.rvs_to_values[rv] for rv in rvs]
+    # Writing graphs changes PyTensor's configuration.
+    with FUNCTIONS_LOCK:
+        return numbers_computed(_joint(model, rvs), dict(zip(values, shapes, strict=True)))
 
 
 def _log_density(
@@ -148,8 +166,7 @@ def _log_density(
 
     def build() -> Any:
         model = _alive(reference)
-        logp = model.logp(vars=list(rvs)) if len(rvs) < len(model.free_RVs) else model.logp()
-        return unoptimised_function([model.rvs_to_values[rv] for rv in rvs], logp)
+        return unoptimised_function([model.rvs_to_values[rv] for rv in rvs], _joint(model, rvs))
 
     function = built_once(build)
     stops = np.cumsum([variable.unconstrained_size for variable in variables])[:-1]
@@ -253,7 +270,7 @@ def _gradient(
     }
     subset = len(rvs) < len(model.free_RVs)
     with explain_missing_logp(names):
-        logp = model.logp(vars=list(rvs)) if subset else model.logp()
+        logp = _joint(model, rvs)
     numbers = sum(variable.unconstrained_size for variable in variables) + sum(
         int(np.prod(evaluate_shapes([rv])[0], dtype=int)) for rv in model.observed_RVs
     )

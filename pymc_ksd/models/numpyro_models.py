@@ -147,12 +147,15 @@ def _sites(
     """Return the sites of a model, which runs once without any numbers."""
     from numpyro.distributions import biject_to
     from numpyro.distributions.transforms import IdentityTransform
-    from numpyro.handlers import seed, trace
+    from numpyro.handlers import seed, substitute, trace
+    from numpyro.infer.initialization import init_to_uniform
 
     found: dict[str, _Site] = {}
 
     def run() -> int:
-        for name, site in trace(seed(model, 0)).get_trace(*args, **kwargs).items():
+        # Improper distributions cannot be sampled from: values are those that NumPyro starts from.
+        started = substitute(seed(model, 0), substitute_fn=init_to_uniform)
+        for name, site in trace(started).get_trace(*args, **kwargs).items():
             if site["type"] == "plate":
                 size, taken = site["args"]
                 found[name] = _Site(is_subsampled=taken is not None and size != taken)

@@ -134,6 +134,9 @@ class Target:
     log_density : callable, optional
         Maps a few points to their log densities, without anything that takes long. None where
         `values` is as good.
+    numbers_computed : callable, optional
+        Returns how many numbers the log density of a point computes, roughly. None where that is
+        not known.
     stored : bool
         Whether scores are known nowhere but at draws that they are stored with.
     """
@@ -154,6 +157,7 @@ class Target:
     prior: Callable[[int, np.random.Generator], Mapping[str, np.ndarray]] | None = None
     build: Callable[[], Any] | None = None
     log_density: Callable[[np.ndarray], np.ndarray] | None = None
+    numbers_computed: Callable[[], float] | None = None
     stored: bool = False
 
     @property

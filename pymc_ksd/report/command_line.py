@@ -6,13 +6,14 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from rich.console import Console
@@ -33,6 +34,7 @@ from pymc_ksd.samples.belonging import MismatchError
 PASSED, REJECTED, FAILED = 0, 1, 2
 #: What the draws that are checked are called beside others.
 CHECKED = "checked"
+_N = TypeVar("_N", int, float)
 
 _EXAMPLES = """\
 examples:
@@ -77,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = _failed(options, "could_not_run", str(problem))
     except KeyboardInterrupt:
         answer = _failed(options, "interrupted", "interrupted")
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:  # users' code may call sys.exit
         code = "mismatch" if isinstance(problem, MismatchError) else "could_not_run"
         answer = _failed(options, code, f"{type(problem).__name__}: {problem}")
     # What was found is decided: a reader that has gone, or cannot show a letter, changes nothing.
@@ -128,7 +130,9 @@ def _show(answer: _Answer, *, as_json: bool) -> None:
         return
     console = Console()
     for one in answer.shown:
-        console.print(one, markup=False, highlight=False)
+        # Tables made of text are not broken into lines of another width.
+        is_text = isinstance(one, str)
+        console.print(one, markup=False, highlight=False, soft_wrap=is_text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -183,10 +187,10 @@ def _parser() -> argparse.ArgumentParser:
         "--modes",
         action=argparse.BooleanOptionalAction,
         help="look for modes, and test whether the draws visit them in the right proportions; by "
-        "default where that takes a few seconds at most",
+        "default in models small enough for that to take seconds",
     )
     check.add_argument(
-        "--seed", type=int, default=0, help="seed that makes the check repeatable (default 0)"
+        "--seed", type=_seed, default=0, help="seed that makes the check repeatable (default 0)"
     )
     _add_battery(commands)
     return parser
@@ -223,7 +227,7 @@ def _add_battery(commands: Any) -> None:
         "--alpha", type=_level, default=0.05, help="level of all targets together (default 0.05)"
     )
     trial.add_argument(
-        "--seed", type=int, default=0, help="seed of the battery and of the sampler (default 0)"
+        "--seed", type=_seed, default=0, help="seed of the battery and of the sampler (default 0)"
     )
 
 
@@ -237,19 +241,26 @@ def _named_file(text: str) -> tuple[str, str]:
 
 
 def _level(text: str) -> float:
-    value = float(text)
-    if not LEAST_ALPHA <= value < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be at least {LEAST_ALPHA:g} and less than 1, got {text}"
-        )
-    return value
+    required = f"a number of at least {LEAST_ALPHA:g} and less than 1"
+    return _number(text, float, lambda value: LEAST_ALPHA <= value < 1, required)
 
 
 def _margin(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be positive and finite, got {text}")
-    return value
+    return _number(text, float, lambda value: 0 < value < math.inf, "a positive, finite number")
+
+
+def _seed(text: str) -> int:
+    return _number(text, int, lambda value: value >= 0, "a whole number of at least 0")
+
+
+def _number(
+    text: str, kind: Callable[[str], _N], is_right: Callable[[_N], bool], required: str
+) -> _N:
+    """Return the number that an option was given, if it is what is required."""
+    with contextlib.suppress(ValueError):
+        if is_right(value := kind(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"must be {required}, got {text!r}")
 
 
 def _check(options: argparse.Namespace) -> _Answer:

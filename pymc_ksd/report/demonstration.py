@@ -19,7 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pymc_ksd.diagnostics.goodness_of_fit import ksd_test
-from pymc_ksd.diagnostics.results import in_words
+from pymc_ksd.diagnostics.judged import deciding
+from pymc_ksd.diagnostics.results import in_words, status_of
 from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import APPEARANCE, Finding
 from pymc_ksd.report.report import Report
@@ -45,6 +46,17 @@ BREAKS = np.array(
     ]
 )
 TENSION = np.tile(np.repeat([0, 1, 2], 9), 2)
+#: What follows from a test of the measurements, and of draws, by its status.
+_FOLLOWS = {
+    "passed": "{} describes the measurements",
+    "rejected": "{} does not describe the measurements",
+    "cannot tell": "whether {} describes the measurements is not known",
+}
+_DRAWS_FOLLOW = {
+    "passed": "the draws of {} can be used",
+    "rejected": "the draws of {} should not be used",
+    "cannot tell": "whether the draws of {} can be used is not known",
+}
 #: What the report is called.
 REPORT = "ksd_demo.html"
 
@@ -196,10 +208,14 @@ def _answer(table: Table, name: str, finding: Finding, p_value: float) -> None:
 
 def _conclusion(found: Demonstration) -> Text:
     """Return what follows from the answers."""
-    lines = (
-        "What follows: two outliers make the normal distribution too wide for the other "
-        "measurements; Student-t describes them all. ",
-        "The draws of NUTS can be used, those of ADVI are too narrow. ",
-        f"For the model: {found.nuts.verdict.next_step}",
+    data = {"the normal distribution": found.normal, "Student-t": found.student}
+    draws = {"NUTS": found.nuts, "ADVI": found.advi}
+    lines = [_FOLLOWS[status_of(result)].format(name) for name, result in data.items()]
+    for name, report in draws.items():
+        decides = deciding(report.test, report.moments)
+        assert decides is not None  # all draws were tested
+        lines.append(_DRAWS_FOLLOW[status_of(decides)].format(name))
+    return Text(
+        f"What follows: {', '.join(lines[:2])}; {', '.join(lines[2:])}. "
+        f"For the regression: {found.nuts.verdict.next_step}"
     )
-    return Text("".join(lines))

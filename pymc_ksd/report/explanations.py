@@ -22,7 +22,7 @@ from pymc_ksd.diagnostics.results import (
 )
 from pymc_ksd.diagnostics.sentences import few_hold, listed
 from pymc_ksd.diagnostics.status import MOST_OF_DIAGONAL
-from pymc_ksd.report.advice import may_be_chance, next_step, tested
+from pymc_ksd.report.advice import may_be_chance, mismatch_of, next_step, tested
 from pymc_ksd.report.findings import Explanation, Finding
 from pymc_ksd.report.members import has_tilt, kind_of_error, strongest_member
 from pymc_ksd.report.misfits import how_to_extend, where_it_shows
@@ -101,6 +101,7 @@ def _of_test(result: xr.Dataset) -> Explanation:
         finding = Finding("cannot tell", conclusion(result), (), next_step(result))
     elif status == "rejected":
         details = (
+            *mismatch_of(result),
             *may_be_chance(result),
             *kind_of_error(result),
             *_largest_contributions(result),

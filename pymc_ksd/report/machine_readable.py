@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
+import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd._version import __version__
 from pymc_ksd.diagnostics.judged import deciding
-from pymc_ksd.diagnostics.results import is_weak, status_of
+from pymc_ksd.diagnostics.results import status_of
 from pymc_ksd.report.report import Report
+from pymc_ksd.report.verdict import is_weak_against_draws, is_weak_against_model
 from pymc_ksd.samplers.battery_result import BatteryResult, as_records
 
 #: The version of the schema.
@@ -43,17 +45,24 @@ _LONGER = "run_longer_chains"
 def of_check(
     report: Report, exit_code: int, comparison: pd.DataFrame | None, left_out: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what ``pymc-ksd check`` found, and what was asked for beside it and not made."""
+    """Return what ``pymc-ksd check`` found, and what was asked for beside it and not made.
+
+    What was not made is a reason unless something is rejected, which needs none.
+    """
+    left_out = [] if report.rejected else list(left_out)
     reasons = list(_reasons(report)) if report.status == "cannot tell" else []
-    if not report.rejected:
-        reasons += [{"code": "not_run", "about": "report", "text": text} for text in left_out]
     cause = _cause(report)
-    action = _action(report, cause, reasons)
+    steps = [_step(_action(report, cause, reasons), report.verdict.next_step)]
+    if left_out and report.status == "passed":
+        steps = []
+    code = "not_run"
+    steps += [_step(_ACTIONS[code], sentences.after_failure(code, text)) for text in left_out]
     found = {
         **report.to_dict(),
+        "reason": "" if report.rejected else " ".join(filter(None, [report.reason, *left_out])),
         "cause": cause,
-        "reasons": reasons,
-        "next_steps": _steps(action, [report.verdict.next_step]),
+        "reasons": [*reasons, *(_reason(code, "report", text) for text in left_out)],
+        "next_steps": steps,
         "comparison": None if comparison is None else as_records(comparison),
     }
     return {**_envelope("check", exit_code), **found}
@@ -62,23 +71,32 @@ def of_check(
 def of_battery(result: BatteryResult, exit_code: int) -> dict[str, Any]:
     """Return what ``pymc-ksd battery`` found."""
     reasons = []
-    for name, row in result.table.iterrows():
-        if row["status"] in ("cannot tell", "not tested"):
-            code = str(row["status"]).replace(" ", "_")
-            reasons.append({"code": code, "about": str(name), "text": str(row["reason"])})
-    for name in result.missed:
-        text = "This sampler is wrong and was not caught."
-        reasons.append({"code": "control_not_caught", "about": name, "text": text})
     if result.status == "rejected":
-        action, reasons = "mend_sampler", []
+        steps = [
+            _step("mend_sampler", sentences.after_battery("rejected", *result.having("rejected")))
+        ]
+    elif result.passed:
+        steps = [_step("use_sampler", sentences.after_battery("passed"))]
     else:
-        action = "use_sampler" if result.passed else _ACTIONS.get(reasons[0]["code"], _LONGER)
+        for name, row in result.table.iterrows():
+            if row["status"] != "passed":
+                code = str(row["status"]).replace(" ", "_")
+                reasons.append(_reason(code, str(name), str(row["reason"])))
+        text = "This sampler is wrong and was not caught."
+        reasons += [_reason("control_not_caught", name, text) for name in result.missed]
+        steps = [
+            _step(
+                _ACTIONS.get(one["code"], _LONGER),
+                sentences.after_battery(one["code"], one["about"]),
+            )
+            for one in reasons
+        ]
     return {
         **_envelope("battery", exit_code),
         **result.to_dict(),
         "cause": "sampler" if result.status == "rejected" else None,
         "reasons": reasons,
-        "next_steps": _steps(action, result.reasons or [result.headline]),
+        "next_steps": steps,
     }
 
 
@@ -90,8 +108,8 @@ def of_failure(kind: str, exit_code: int, code: str, reason: str) -> dict[str, A
         "reason": reason,
         "error": reason,
         "cause": "mismatch" if code == "mismatch" else None,
-        "reasons": [{"code": code, "about": "run", "text": reason}],
-        "next_steps": _steps(_ACTIONS[code], [reason]),
+        "reasons": [_reason(code, "run", reason)],
+        "next_steps": [_step(_ACTIONS[code], sentences.after_failure(code, reason))],
     }
 
 
@@ -104,8 +122,12 @@ def _envelope(kind: str, exit_code: int) -> dict[str, Any]:
     }
 
 
-def _steps(action: str, texts: Iterable[str]) -> list[dict[str, str]]:
-    return [{"action": action, "text": text} for text in texts]
+def _reason(code: str, about: str, text: str) -> dict[str, str]:
+    return {"code": code, "about": about, "text": text}
+
+
+def _step(action: str, text: str) -> dict[str, str]:
+    return {"action": action, "text": text}
 
 
 def _parts(report: Report) -> Mapping[str, xr.Dataset | None]:
@@ -119,9 +141,9 @@ def _reasons(report: Report) -> Iterable[dict[str, str]]:
     for about, result in _parts(report).items():
         if result is not None and status_of(result) == "cannot tell":
             text = str(result.attrs.get("reason", ""))
-            yield {"code": str(result.attrs["reason_code"]), "about": about, "text": text}
+            yield _reason(str(result.attrs["reason_code"]), about, text)
     for text in report.missing:
-        yield {"code": "not_run", "about": "report", "text": text}
+        yield _reason("not_run", "report", text)
 
 
 def _cause(report: Report) -> str | None:
@@ -145,10 +167,10 @@ def _action(report: Report, cause: str | None, reasons: Sequence[Mapping[str, st
     if cause == "mismatch":
         return "match_draws_and_model"
     if cause == "model":
-        return "extend_model"
+        return "repeat_with_other_data" if is_weak_against_model(report.check) else "extend_model"
     if cause == "sampler":
         decides = deciding(report.test, report.moments)
-        weak = decides is not None and _rejects(decides) and is_weak(decides)
+        weak = decides is not None and is_weak_against_draws(decides, report.moments)
         return "sample_again" if weak else "mend_sampler"
     if reasons:
         return _ACTIONS.get(reasons[0]["code"], _LONGER)

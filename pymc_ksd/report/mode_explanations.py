@@ -10,7 +10,7 @@ import xarray as xr
 from pymc_ksd.diagnostics.mode_words import about_mode, named, worst_mode
 from pymc_ksd.diagnostics.results import shown_p_value
 from pymc_ksd.diagnostics.sentences import after_rejection
-from pymc_ksd.report.advice import next_step
+from pymc_ksd.report.advice import mismatch_of, next_step
 from pymc_ksd.report.findings import Explanation, Finding
 
 #: Modes that are described one by one.
@@ -27,7 +27,9 @@ def explain_modes(result: xr.Dataset) -> Explanation:
     status, conclusion = str(result.attrs["status"]), str(result.attrs["conclusion"])
     details = (*_other_modes(result), *_limits(result))
     if status == "rejected":
-        finding = Finding("rejected", conclusion, (*details, _LABELS), after_rejection("modes"))
+        mismatch = mismatch_of(result)
+        step = next_step(result) if mismatch else after_rejection("modes")
+        finding = Finding("rejected", conclusion, (*mismatch, *details, _LABELS), step)
     elif status == "cannot tell":
         shares = (_SHARES,) if result.sizes["mode"] else ()
         finding = Finding("cannot tell", conclusion, (*details, *shares), next_step(result))

@@ -18,7 +18,7 @@ from pymc_ksd.diagnostics.results import (
     wrong_moments,
 )
 from pymc_ksd.diagnostics.sentences import listed
-from pymc_ksd.report.advice import may_be_chance, next_step
+from pymc_ksd.report.advice import may_be_chance, mismatch_of, next_step
 from pymc_ksd.report.findings import Explanation, Finding, Status
 
 #: Parameters that are listed one by one.
@@ -43,7 +43,8 @@ def explain_moments(moments: xr.Dataset) -> Explanation:
     if status == "cannot tell":
         finding = Finding("cannot tell", conclusion(moments), not_shown, next_step(moments))
     elif status == "rejected":
-        details = (*may_be_chance(moments), *_worst(moments), *not_shown)
+        why = (*mismatch_of(moments), *may_be_chance(moments))
+        details = (*why, *_worst(moments), *not_shown)
         finding = Finding("rejected", conclusion(moments), details, _after_rejection(moments))
     else:
         proof = () if status == "certified" else (_NO_PROOF,)
@@ -62,7 +63,7 @@ def _worst(moments: xr.Dataset) -> list[str]:
 
 def _after_rejection(moments: xr.Dataset) -> str:
     """Return what to do about wrong means and standard deviations."""
-    if is_weak(moments):
+    if is_weak(moments) or mismatch_of(moments):
         return next_step(moments)
     known = np.isfinite(parameter_table(moments, ["stein_mean"])[1]).any()
     return sentences.after_rejection("moments" if known else "uncorrected")

@@ -29,7 +29,13 @@ from pymc_ksd.report.convergence import worst_numbers
 from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import Finding
 from pymc_ksd.report.report import Report
-from pymc_ksd.report.verdict import all_findings, verdict, why_untold, with_modes
+from pymc_ksd.report.verdict import (
+    all_findings,
+    below_verdict,
+    verdict,
+    why_untold,
+    with_modes,
+)
 from pymc_ksd.samples.containers import (
     check_draws,
     draws_group,
@@ -79,9 +85,9 @@ def ksd_report(
         Check with :func:`ksd_ppc` whether the model explains its data, by default if it has any.
     modes : bool, optional
         Look for modes with :func:`ksd_modes`, and test whether the draws visit them in the right
-        proportions. This takes some thousands of log densities; by default it is done if these take
-        a few seconds at most and there are at most 50 unconstrained coordinates, and shown if there
-        are several modes.
+        proportions. This takes some thousands of log densities; by default it is done if there are
+        at most 50 unconstrained coordinates and a log density computes at most 50,000 numbers,
+        which takes seconds, and shown if there are several modes.
     alpha : float, default 0.05
         Level, at least 0.001: of the test of the draws (:func:`ksd_test`), which joins kernels and
         moments, and of the predictive check of each observed variable. Means and standard
@@ -333,7 +339,7 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
     """Put everything together."""
     findings = all_findings(found.draws, found.moments, found.check, data)
     findings += () if found.modes is None else explain(found.modes).findings
-    told = " ".join(one.headline for one in findings)
+    told = " ".join(text for one in findings for text in (one.headline, *one.details))
     findings += [
         Finding("warning", text) for text in dict.fromkeys(found.warnings) if text not in told
     ]
@@ -353,7 +359,7 @@ def _report(found: _Found, data: Any, title: str, shared: Mapping[str, Any]) -> 
     return Report(
         title,
         with_modes(concluded, found.modes),
-        tuple(findings),
+        tuple(map(below_verdict, findings)),
         test,
         found.moments,
         measures,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from pymc_ksd.diagnostics.results import (
     within_margin,
     wrong_moments,
 )
-from pymc_ksd.report.advice import next_step
+from pymc_ksd.report.advice import mismatch_of, next_step
 from pymc_ksd.report.convergence import arviz_findings
 from pymc_ksd.report.explanations import explain
 from pymc_ksd.report.findings import Finding
@@ -126,7 +126,17 @@ def with_modes(found: Finding, modes: xr.Dataset | None) -> Finding:
         return Finding("cannot tell", conclusion_of_modes(modes), (), next_step(modes))
     which = about_mode(modes, worst_mode(modes))
     headline = sentences.verdict_of_modes(float(modes["p_value"]), which)
-    return Finding("rejected", headline, (), explain(modes).findings[0].next_step)
+    step = explain(modes).findings[0].next_step
+    return Finding("rejected", headline, mismatch_of(modes), step)
+
+
+def below_verdict(finding: Finding) -> Finding:
+    """Return a finding as it stands below a verdict, which alone says what to do next.
+
+    What to do about a warning stays, among its details.
+    """
+    advice = finding.advice if finding.status == "warning" else finding.details
+    return replace(finding, details=advice, next_step="")
 
 
 @dataclass(frozen=True)
@@ -161,7 +171,7 @@ class _Misfit:
         if not wrong or check is None:
             return cls([])
         worst = min(wrong.values(), key=lambda one: float(one["p_value"]))
-        weak, p_value = all(map(is_weak, wrong.values())), float(worst["p_value"])
+        weak, p_value = is_weak_against_model(check), float(worst["p_value"])
         step = how_to_extend(worst, str(worst["contributions_of"].item()))
         if weak:
             _, step = sentences.by_chance("fitted", p_value)
@@ -201,19 +211,36 @@ def _of_model_alone(check: xr.Dataset | None, misfit: _Misfit) -> Finding:
 
 def _of_wrong_draws(decides: xr.Dataset, moments: xr.Dataset | None, misfit: _Misfit) -> Finding:
     """Say that draws are wrong, by their test if it rejects them, and which parameters are off."""
+    p_value, mismatch = float(decides["p_value"]), mismatch_of(decides)
     off = moments is not None and status_of(moments) == "rejected"
     wrong = wrong_moments(moments)[:_NAMED] if moments is not None and off else []
-    weak = is_weak(decides) and not (moments is not None and off and not is_weak(moments))
-    headline = sentences.verdict_of_draws(_source(decides), float(decides["p_value"]), weak=weak)
+    weak = is_weak_against_draws(decides, moments)
+    headline = sentences.verdict_of_draws(_source(decides), p_value, weak=weak)
     if within_margin(decides):
         headline = sentences.verdict_of_margin(float(decides.attrs["margin"]))
     details = (*wrong, *misfit.by_wrong_draws)
+    if mismatch:
+        headline = sentences.verdict_of_mismatch(headline)
+        return Finding("rejected", headline, (*mismatch, *details), next_step(decides))
     if weak:
-        often, step = sentences.by_chance("posterior", float(decides["p_value"]))
+        often, step = sentences.by_chance("posterior", p_value)
         return Finding("rejected", headline, (often, *details), step)
     # Weak evidence of one may stand beside clear evidence of the other.
     step = sentences.after_rejection("posterior") if is_weak(decides) else next_step(decides)
     return Finding("rejected", headline, details, step)
+
+
+def is_weak_against_draws(decides: xr.Dataset, moments: xr.Dataset | None) -> bool:
+    """Whether draws are rejected on weak evidence alone."""
+    if moments is not None and status_of(moments) == "rejected" and not is_weak(moments):
+        return False
+    return status_of(decides) == "rejected" and is_weak(decides)
+
+
+def is_weak_against_model(check: xr.Dataset | None) -> bool:
+    """Whether a predictive check rejects on weak evidence alone."""
+    checks = {} if check is None else by_variable(check)
+    return all(is_weak(one) for one in checks.values() if rejects(one))
 
 
 def _source(decides: xr.Dataset) -> str:

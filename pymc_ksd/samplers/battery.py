@@ -159,7 +159,7 @@ def _tried(
         draws = sampler(target.build(), random_seed=seed)
         seconds = time.perf_counter() - begin
         judged = replace(judge_target(target, draws, level, max_draws, seed), sampling_time=seconds)
-    except Exception as error:  # whatever a sampler under test may raise
+    except (Exception, SystemExit) as error:  # whatever a sampler under test may raise
         judged = Judged(NOT_TESTED, reason=f"{type(error).__name__}: {error}")
     return {"trouble": target.trouble, **judged.row()}
 

@@ -100,16 +100,19 @@ class BatteryResult:
     @property
     def headline(self) -> str:
         """The whole in one sentence."""
-        n, level = len(self.table), f"at level {self.alpha:g} for all of them together"
+        n, level = len(self.table), f"at level {self.alpha:g}"
+        targets = f"all {n} targets" if n > 1 else f"the target {self.table.index[0]!r}"
+        level += " for all of them together" if n > 1 else ""
         caught = (
             f", and all {len(self.controls)} controls were caught" if len(self.controls) else ""
         )
         if self.passed:
-            return f"The sampler passed on all {n} target(s), {level}{caught}."
+            return f"The sampler passed on {targets}, {level}{caught}."
         wrong = self.having("rejected")
         if wrong:
-            return f"The sampler is wrong on {len(wrong)} of {n} target(s), {level}."
-        return f"Cannot tell whether the sampler is right on all {n} target(s)."
+            where = f"{len(wrong)} of {n} targets" if n > 1 else targets
+            return f"The sampler is wrong on {where}, {level}."
+        return f"Cannot tell whether the sampler is right on {targets}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as JSON holds them; numbers that are missing as None.
@@ -121,7 +124,7 @@ class BatteryResult:
         """
         return {
             "status": self.status,
-            "reason": "" if self.passed else " ".join(self.reasons),
+            "reason": " ".join(self.reasons) if self.status == "cannot tell" else "",
             "headline": self.headline,
             "alpha": self.alpha,
             "targets": as_records(self.table),

@@ -69,8 +69,10 @@ def read_draws(target: Target, data: Any, *, is_part: bool = False) -> Sample:
     points, gradients = stored_points(target, posterior, data), None
     if target.stored and points is None:
         raise ValueError(
-            "`data` must have the unconstrained values and gradients of the draws that the Score "
-            "was made of: give the same container, or one with the same groups."
+            "`data` must have the unconstrained values of the draws that the Score was made of, "
+            f"for the variables {', '.join(target.names)}, in the group 'unconstrained_posterior' "
+            "(give `points` to pymc_ksd.with_gradients) or as nutpie stores them "
+            "(store_unconstrained=True)."
         )
     complete = len(own) == len(target.variables) and not target.stored
     if points is not None and complete and not _belongs(target, own, points):

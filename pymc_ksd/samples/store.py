@@ -33,7 +33,8 @@ def with_gradients(
         ``tau_log__`` in PyMC and ``tau`` in NumPyro and Stan.
     points : mapping of str to array_like, optional
         The unconstrained values, by the same names. Variables that are not transformed may be left
-        out, and all of them where the model is given that knows its transforms.
+        out if one is given, and all of them where tests are given the model, which knows its
+        transforms. :meth:`Score.from_draws` needs them.
     log_density : array_like of shape (chain, draw), optional
         The log density of the unconstrained values, up to a constant. With it a test can also weigh
         draws, so that a few with huge gradients hide nothing.
@@ -53,7 +54,7 @@ def with_gradients(
     >>> from pymc_ksd import Score, ksd_test, with_gradients
     >>> x = np.random.default_rng(1).normal(size=(4, 250))
     >>> draws = xr.Dataset({"x": (("chain", "draw"), x)})
-    >>> stored = with_gradients(draws, {"x": -x}, log_density=-(x**2) / 2)
+    >>> stored = with_gradients(draws, {"x": -x}, points={"x": x}, log_density=-(x**2) / 2)
     >>> result = ksd_test(Score.from_draws(stored), stored, random_seed=1)
     >>> result.attrs["scores"]
     'stored'

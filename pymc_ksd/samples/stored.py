@@ -48,11 +48,19 @@ def holds_gradients(data: Any) -> bool:
 
 
 def stored_points(target: Target, posterior: xr.Dataset, data: Any) -> np.ndarray | None:
-    """Return unconstrained draws, shape (draw, chain, d), if all are in the container."""
+    """Return unconstrained draws, shape (draw, chain, d), if all are in the container.
+
+    Where no model tells which variables are transformed, a group of unconstrained values has to:
+    those that it lacks are not. Without one, draws of NumPyro and Stan look like their own
+    unconstrained values, which have the same names.
+    """
     flat = _flat(target, posterior, data, _FLAT_POINTS)
     if flat is not None:
         return flat
-    return _joined(target, posterior, draws_group(data, POINTS), may_be_in_posterior=True)
+    group = draws_group(data, POINTS)
+    if group is None and target.stored:
+        return None
+    return _joined(target, posterior, group, may_be_in_posterior=True)
 
 
 def stored_gradients(target: Target, posterior: xr.Dataset, data: Any) -> np.ndarray | None:

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import pymc_ksd
-from pymc_ksd import DrawsWarning, Score, ksd_compare, ksd_moments, ksd_test
+from pymc_ksd import DrawsWarning, Score, ksd_compare, ksd_moments, ksd_test, with_gradients
 
 SCORE = Score.from_callable(lambda x: -x, 2, log_density=lambda x: -0.5 * (x**2).sum(axis=1))
 
@@ -130,6 +130,22 @@ def test_the_model_is_prepared_once_for_all(rng, count_compilations):
     assert len(count_compilations) == alone
 
 
+def test_no_gradient_is_built_where_all_draws_have_theirs(rng, monkeypatch):
+    def fail(*args):
+        raise AssertionError("the model's gradient was built")
+
+    monkeypatch.setattr("pymc_ksd.models.free_variables._gradient", fail)
+    with pm.Model() as model:
+        pm.Normal("mu")
+    values = rng.normal(size=(4, 100))
+    draws = xr.Dataset({"mu": (("chain", "draw"), values)})
+    stored = with_gradients(draws, {"mu": -values}, log_density=-(values**2) / 2)
+    table = ksd_compare(model, {"one": stored, "other": stored}, random_seed=1)
+    assert set(table["status"]) == {"passed"}
+    with pytest.raises(AssertionError, match="was built"):
+        ksd_compare(model, {"one": stored, "other": draws}, random_seed=1)
+
+
 def test_many_draws_are_thinned_and_rows_do_not_depend_on_others(rng):
     one, many = draws(rng), draws(rng, 1_000)
     both = ksd_compare(SCORE, {"one": one, "many": many}, max_draws=1_000, random_seed=1)
@@ -175,6 +191,7 @@ def test_warnings_name_the_sampler(rng):
         ([1], TypeError, "got list"),
         (xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 3)))}), TypeError, "got Dataset"),
         ({}, ValueError, "at least one sampler, got none"),
+        ({1: None, "1": None}, ValueError, "must have names that differ as text, .* called '1'"),
     ],
 )
 def test_data_must_name_samplers(data, kind, message):

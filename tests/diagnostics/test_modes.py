@@ -1,5 +1,7 @@
 """Modes, their shares, and draws that visit them or not: normal mixtures, models, chains."""
 
+import itertools
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -319,10 +321,21 @@ def test_the_report_looks_for_modes_where_that_is_cheap(monkeypatch):
     # Half of the level is for the modes.
     assert report.test.attrs["alpha"] == without.test.attrs["alpha"] / 2
     with monkeypatch.context() as patched:
-        patched.setattr("pymc_ksd.diagnostics.modes._CHEAP_SECONDS", 0.0)
+        patched.setattr("pymc_ksd.diagnostics.modes._CHEAP_NUMBERS", 0)
         assert pymc_ksd.ksd_report(model, draws, **options).modes is None
     assert "second mode near mu = 8 holds about 40 %" in report.verdict.headline
     assert report.to_dict()["modes"]["modes"][1]["share_of_draws"] == 0
+
+
+def test_no_clock_decides_whether_the_report_looks_for_modes(monkeypatch):
+    with pm.Model() as model:
+        pm.NormalMixture("mu", w=[0.6, 0.4], mu=[0, 8], sigma=[1, 1])
+    values = np.random.default_rng(0).normal(size=(4, 250))
+    draws = xr.Dataset({"mu": (("chain", "draw"), values)})
+    clock = itertools.count(step=100.0)
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    report = pymc_ksd.ksd_report(model, draws, random_seed=1, progressbar=False)
+    assert report.modes is not None
 
 
 def test_the_report_is_silent_about_one_mode():

@@ -90,6 +90,18 @@ def test_numpyro_and_pymc_agree_where_coordinates_do(rng):
         ours.unconstrain(samples)
 
 
+def test_improper_priors_of_numpyro():
+    def model(y):
+        mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
+        sd = numpyro.sample("sd", dist.ImproperUniform(dist.constraints.positive, (), (2,)))
+        numpyro.sample("y", dist.Normal(mu, sd), obs=y)
+
+    score = Score.from_numpyro(model, np.array([0.5, 1.0]))
+    assert score.labels == ["mu", "sd[0]", "sd[1]"]
+    # By hand, at mu = 0 and sd = 1: y for mu, and y squared - 1, with the Jacobian's 1, for log sd.
+    np.testing.assert_allclose(score(np.zeros((1, 3))), [[1.5, 0.25, 1.0]], rtol=1e-12)
+
+
 def test_numpyro_transforms_and_gradients_of_constrained_variables(rng):
     def model():
         weights = numpyro.sample("weights", dist.Dirichlet(jnp.array([2.0, 3.0, 4.0])))
@@ -228,7 +240,12 @@ def test_states_of_blackjax_are_tested_without_a_model():
             "b": (("chain", "draw", "k"), np.asarray(states.position["b"])),
         }
     )
-    stored = with_gradients(posterior, states.logdensity_grad, log_density=states.logdensity)
+    stored = with_gradients(
+        posterior,
+        states.logdensity_grad,
+        points=states.position,
+        log_density=states.logdensity,
+    )
     score = Score.from_jax(log_density, {"a": 0.0, "b": np.zeros(2)})
     results = [
         ksd_test(Score.from_draws(stored), stored, random_seed=1),
@@ -240,7 +257,8 @@ def test_states_of_blackjax_are_tested_without_a_model():
         np.testing.assert_allclose(one["ksd"], results[-1]["ksd"], rtol=1e-4)
         assert one.attrs["status"] == "passed"
     wide = 1.5 * posterior
-    wrong = with_gradients(wide, {"a": 1 - wide["a"], "b": -wide["b"] / 4})
+    gradients = {"a": 1 - wide["a"], "b": -wide["b"] / 4}
+    wrong = with_gradients(wide, gradients, points=wide.data_vars)
     assert ksd_test(Score.from_draws(wrong), wrong, random_seed=1).attrs["status"] == "rejected"
 
 

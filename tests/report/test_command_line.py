@@ -9,12 +9,16 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import norm
 
+from pymc_ksd import BatteryResult, ksd_ppc
+from pymc_ksd.diagnostics.judged import Judged
 from pymc_ksd.diagnostics.measured import diagnose_draws
 from pymc_ksd.report.command_line import main
+from pymc_ksd.report.machine_readable import of_battery
 
 MODEL = """
 from __future__ import annotations
@@ -86,6 +90,10 @@ def narrow(model, random_seed):
 
 def broken(model, random_seed):
     raise RuntimeError("no draws today")
+
+
+def leaves(model, random_seed):
+    raise SystemExit(0)
 """
 MEND = "mend_sampler"
 
@@ -356,9 +364,28 @@ def test_a_page_that_cannot_be_drawn_loses_nothing(file, code, capsys, monkeypat
     monkeypatch.setattr("pymc_ksd.report.report.Report.save", broken)
     assert main(["check", "model.py", file, "--report", "out.html"]) == code
     printed = capsys.readouterr()
-    assert "out.html was not written: RuntimeError: no picture" in printed.err
+    problem = "out.html was not written: RuntimeError: no picture"
+    assert problem in printed.err
     assert "posterior" in printed.out
     assert "Report: out.html" not in printed.out
+    # What makes the exit code 2 is the reason, and what to do is about that.
+    assert main(["check", "model.py", file, "--report", "out.html", "--json"]) == code
+    found = valid(capsys.readouterr().out)
+    assert found["status"] == ("passed" if code == 2 else "rejected")
+    assert found["reason"] == (problem if code == 2 else "")
+    (step,) = found["next_steps"]
+    assert step["action"] == ("mend_input" if code == 2 else MEND)
+    assert (problem in step["text"]) == (code == 2)
+
+
+@pytest.mark.usefixtures("at")
+def test_code_that_leaves_during_a_check_does_not_pass(capsys, monkeypatch):
+    def leaves(*args, **options):
+        raise SystemExit(0)
+
+    monkeypatch.setattr("pymc_ksd.report.command_line.ksd_report", leaves)
+    assert main(["check", "model.py", "good.nc", "--json"]) == 2
+    assert valid(capsys.readouterr().out)["reason"] == "SystemExit: 0"
 
 
 @pytest.mark.usefixtures("at")
@@ -367,7 +394,21 @@ def test_levels_are_checked(alpha, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["check", "model.py", "good.nc", "--alpha", alpha])
     assert stop.value.code == 2
-    assert "--alpha" in capsys.readouterr().err
+    required = f"must be a number of at least 0.001 and less than 1, got {alpha!r}"
+    assert f"argument --alpha: {required}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    "command", [["check", "model.py", "good.nc"], ["battery", "samplers:exact"]]
+)
+@pytest.mark.parametrize("seed", ["-1", "1.5", "one"])
+def test_seeds_are_checked(command, seed, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, f"--seed={seed}"])
+    assert stop.value.code == 2
+    required = f"must be a whole number of at least 0, got {seed!r}"
+    assert f"argument --seed: {required}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("at")
@@ -397,7 +438,8 @@ def test_margins_are_checked(margin, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["check", "model.py", "good.nc", "--margin", margin])
     assert stop.value.code == 2
-    assert "--margin" in capsys.readouterr().err
+    required = f"must be a positive, finite number, got {margin!r}"
+    assert f"argument --margin: {required}" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -487,7 +529,10 @@ def test_other_draws_are_ranked_beside_those_that_are_checked(capsys):
     assert main(["check", "model.py", "good.nc", "--compare", "no=other.nc", "--json"]) == 2
     found = valid(capsys.readouterr().out)
     assert found["comparison"]["no"]["status"] == "not tested"
-    assert "no was not compared: `data` lacks" in found["reasons"][0]["text"]
+    problem = "no was not compared: `data` lacks"
+    assert problem in found["reasons"][0]["text"]
+    assert found["reason"].startswith(problem)
+    assert [problem in one["text"] for one in found["next_steps"]] == [True]
 
 
 @pytest.mark.usefixtures("at")
@@ -506,6 +551,7 @@ def test_draws_to_compare_have_names(given, capsys):
         ("samplers.py:exact", 0, "passed", "use_sampler"),
         ("samplers:narrow", 1, "rejected", MEND),
         ("samplers:broken", 2, "not tested", MEND),
+        ("samplers:leaves", 2, "not tested", MEND),
     ],
 )
 def test_samplers_are_tried(sampler, code, status, action, capsys):
@@ -517,10 +563,61 @@ def test_samplers_are_tried(sampler, code, status, action, capsys):
     assert {one["action"] for one in found["next_steps"]} == {action}
     assert found["cause"] == ("sampler" if code == 1 else None)
     assert [one["about"] for one in found["reasons"]] == (["normal"] if code == 2 else [])
+    assert bool(found["reason"]) == (code == 2)
+    (step,) = found["next_steps"]
+    assert step["text"].startswith(("Use the sampler", "Look for an error", "Fix the sampler's"))
+    assert ("normal" in step["text"]) == (code != 0)
     assert main(place) == code
     printed = capsys.readouterr()
     assert "normal" in printed.out
-    assert ("no draws today" in printed.err) == (code == 2)
+    assert ("no draws today" in printed.err) == sampler.endswith("broken")
+    assert ("SystemExit: 0" in printed.err) == sampler.endswith("leaves")
+    assert "target(s)" not in printed.out
+    # A pipe gets lines as they are, however long.
+    (reason,) = [line for line in printed.out.splitlines() if "  - normal: " in line] or [""]
+    assert reason.endswith(").") == (code != 0)
+
+
+def test_every_reason_of_a_battery_has_an_action_and_a_step():
+    statuses = {"passed": "", "cannot tell": "The chains disagree.", "not tested": "no draws"}
+    rows = [{"status": status, "reason": reason} for status, reason in statuses.items()]
+    table = pd.DataFrame([Judged(**row).row() for row in rows], index=["a", "b", "c"])
+    controls = {"target": "a", "caught": False, "status": "passed", "p_value": 0.5, "error": "all"}
+    result = BatteryResult(
+        table.assign(trouble=""),
+        pd.DataFrame([controls], index=["wrong"]),
+        0.05,
+        {"seed": 1, "level_of_a_target": 0.01},
+    )
+    found = valid(json.dumps(of_battery(result, 2)))
+    actions = ["run_longer_chains", MEND, "run_again"]
+    assert [one["action"] for one in found["next_steps"]] == actions
+    for reason, step in zip(found["reasons"], found["next_steps"], strict=True):
+        assert reason["about"] in step["text"]
+        assert reason["text"] not in step["text"]
+
+
+@pytest.mark.usefixtures("at")
+@pytest.mark.parametrize(
+    ("p_value", "action", "step"),
+    [
+        (0.03, "repeat_with_other_data", "Repeat the check with other data"),
+        (0.005, "extend_model", "Try a likelihood"),
+    ],
+)
+def test_weak_evidence_against_the_model_is_no_reason_to_extend_it(
+    p_value, action, step, capsys, monkeypatch
+):
+    def misfit(*args, **options):
+        return ksd_ppc(*args, **options).assign(p_value=p_value).assign_attrs(status="rejected")
+
+    monkeypatch.setattr("pymc_ksd.report.run_checks.ksd_ppc", misfit)
+    assert main(["check", "model.py", "good.nc", "--ppc", "--json"]) == 1
+    found = valid(capsys.readouterr().out)
+    assert found["cause"] == "model"
+    (next_step,) = found["next_steps"]
+    assert next_step["action"] == action
+    assert next_step["text"].startswith(step)
 
 
 @pytest.mark.usefixtures("at")

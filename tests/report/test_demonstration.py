@@ -1,12 +1,23 @@
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray as xr
 from rich.console import Console
 
 from pymc_ksd import ksd_test
 from pymc_ksd.report import demonstration
-from pymc_ksd.report.demonstration import BREAKS, NEWCOMB, REPORT, TENSION, examine_data, main
+from pymc_ksd.report.demonstration import (
+    BREAKS,
+    NEWCOMB,
+    REPORT,
+    TENSION,
+    Demonstration,
+    examine_data,
+    main,
+)
+from pymc_ksd.report.findings import Finding
 
 
 def test_one_model_of_the_measurements_passes_and_one_is_rejected():
@@ -48,6 +59,29 @@ def test_demonstration_knows_a_test_that_cannot_tell(monkeypatch):
     console.print(table)
     assert console.file.getvalue().count("There are too few data.") == 2
     assert "passed" not in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("p_values", "words"),
+    [
+        (
+            (0.001, 0.5),
+            "the normal distribution does not describe the measurements, Student-t describes the "
+            "measurements; the draws of NUTS should not be used, the draws of ADVI can be used.",
+        ),
+        (
+            (0.5, 0.001),
+            "the normal distribution describes the measurements, Student-t does not describe the "
+            "measurements; the draws of NUTS can be used, the draws of ADVI should not be used.",
+        ),
+    ],
+)
+def test_what_follows_is_what_was_found(p_values, words):
+    results = [xr.Dataset({"p_value": p_value}, attrs={"alpha": 0.05}) for p_value in p_values]
+    advice = Finding("rejected", "", (), "Add lags.")
+    reports = [SimpleNamespace(test=one, moments=None, verdict=advice) for one in results]
+    said = str(demonstration._conclusion(Demonstration(*results, *reports)))
+    assert said == f"What follows: {words} For the regression: Add lags."
 
 
 def test_newcomb_data_are_complete():

@@ -263,6 +263,7 @@ def test_draws_are_worth_at_most_their_number(rng):
     assert headline(words) == "The discrepancy of 1,000 draws is that of exact draws."
     assert "1,484" not in str(words)
     assert "is that of 23 exact draws" in headline(explain(measures.assign(ess_ksd=23.0)))
+    assert headline(explain(measures.assign(ess_ksd=1.2))).endswith("that of 1 exact draw.")
     result = ksd_test(STANDARD, draws_of(rng.normal(size=(4, 250, 2))), random_seed=0)
     assert "1,484" not in str(explain(result.assign(ess_ksd=1484.0)))
 

@@ -248,6 +248,34 @@ def test_wrong_draws_come_before_a_wrong_model():
     assert report.verdict.next_step.startswith("Check that the draws were made with this model")
 
 
+@pytest.mark.parametrize("p_value", [1 / 1001, 0.02])
+def test_draws_of_another_model_are_told_before_the_sampler_is_blamed(p_value, monkeypatch):
+    model, draws = regression(shift=0.5 if p_value < 0.01 else 0.0)
+    mismatch = "'twice' in `data` is not what `model` computes from the same draws."
+    changed(monkeypatch, p_value=p_value, status="rejected", mismatch=mismatch)
+    report = ksd_report(model, draws, predictive=False)
+    assert report.rejected
+    assert report.verdict.headline.startswith("Draws and model do not belong together. Rejected")
+    assert report.verdict.details[0] == mismatch
+    assert report.verdict.next_step.startswith("Test draws that were made with this model")
+    test = pymc_ksd.explain(report.test).findings[0]
+    assert (test.details[0], test.next_step) == (mismatch, report.verdict.next_step)
+    moments = report.moments.assign_attrs(mismatch=mismatch, status="rejected")
+    found = pymc_ksd.explain(moments).findings[0]
+    assert (found.details[0], found.next_step) == (mismatch, report.verdict.next_step)
+
+
+@pytest.mark.parametrize("options", [{"curve": 2.0, "shift": 0.5}, {"curve": 2.0}, {}], ids=str)
+def test_a_report_has_one_next_step(options):
+    report = ksd_report(*regression(**options), num_draws=60)
+    assert str(report).count("Next step:") == 1
+    assert report.to_html().count("Next step:") == 1
+    assert wide(report).count("Next step:") == 1
+    # What to do about warnings stays.
+    warned = [one for one in report.findings if one.status == "warning"]
+    assert all(one.details for one in warned)
+
+
 def changed(monkeypatch, p_value=None, **attrs):
     """Let reports find another p-value of the draws, or other attributes of their test."""
 

@@ -62,7 +62,7 @@ def test_a_sampler_that_is_right_passes_and_wrong_ones_are_caught():
     assert (result.table["n"] == 1_000).all()
     assert (result.table["sampling_time"] > 0).all()
     assert result.reasons == []
-    assert "passed on all 2 target(s), at level 0.05" in str(result)
+    assert "passed on all 2 targets, at level 0.05" in str(result)
     assert "all 6 controls were caught" in str(result)
     assert "<table" in result._repr_html_()
 
@@ -85,7 +85,7 @@ def test_a_sampler_that_is_wrong_on_one_target_is_rejected():
     assert "of 1,000 draws; largest error of a mean 0." in reason
     assert "largest error of a standard deviation 0.26 of it, x[" in reason
     assert "< 1e-10" in str(result)
-    assert "wrong on 1 of 2 target(s)" in result.headline
+    assert "wrong on 1 of 2 targets, at level 0.05 for all" in result.headline
     assert result.table.loc["badly scaled", "bias_sd"] == pytest.approx(0.2, abs=0.08)
     assert not len(result.controls)
     assert result.to_dict()["targets"]["simplex"]["status"] == "passed"
@@ -136,6 +136,7 @@ def test_a_control_that_is_not_caught_leaves_the_answer_open(monkeypatch):
     result = battery(exact_sampler("normal"), targets=["normal"], random_seed=1)
     assert result.table["status"].tolist() == ["passed"]
     assert (result.status, result.missed) == ("cannot tell", ["right"])
+    assert result.headline == "Cannot tell whether the sampler is right on the target 'normal'."
     assert "was not caught" in result.reasons[0]
 
 

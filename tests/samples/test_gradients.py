@@ -128,6 +128,18 @@ def test_draws_with_gradients_need_no_model(layout, exact):
         np.testing.assert_allclose(ours[name], own[name], rtol=1e-6)
 
 
+def test_draws_are_not_taken_for_their_unconstrained_values(rng):
+    """NumPyro and Stan call both by one name; exact draws were rejected."""
+    tau = rng.exponential(size=(4, 250))
+    draws = xr.Dataset({"tau": (("chain", "draw"), tau)})
+    gradients = {"tau": 1 - tau}  # with respect to log tau
+    alone = with_gradients(draws, gradients)
+    with pytest.raises(ValueError, match=r"for the variables tau, .*give `points`"):
+        run(Score.from_draws(alone), alone)
+    both = with_gradients(draws, gradients, points={"tau": np.log(tau)})
+    assert run(Score.from_draws(both), both)["p_value"] > 0.05
+
+
 def test_a_score_of_draws_knows_nothing_else(exact):
     data = layouts(exact)["groups"]
     score = Score.from_draws(data)
