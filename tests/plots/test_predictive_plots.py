@@ -243,7 +243,8 @@ def test_stretches_join_neighbours_that_say_the_same():
     marked = np.array([True, True, True, False, True, True])
     found = stretches(bins, marked, ["larger", "different", "smaller", "", "wider", "wider"])
     assert [(one.start, one.stop, one.word) for one in found] == [
-        (-5.0, 15.0, "larger"),
+        (-5.0, 5.0, "larger"),
+        (5.0, 15.0, "different"),
         (15.0, 25.0, "smaller"),
         (35.0, 55.0, "wider"),
     ]
@@ -271,6 +272,18 @@ def test_values_of_many_observations_are_not_added_up():
     bins = Bins.along(np.arange(60.0), 6)
     sums = bins.sums(np.ones(60))
     assert bins.of_neighbours(sums)[2] == sums[1:4].sum()
+
+
+def test_of_few_observations_the_ends_are_not_the_middle():
+    """The neighbours of the middle one of three bins are all the others."""
+    for n in (20, 39, 59):
+        x, rng = np.linspace(-1, 1, n), np.random.default_rng(n)
+        is_end = np.abs(x) > 0.5
+        outcomes = simulated(rng.normal(3 * np.sign(x) * is_end), rng.normal(size=(50, n)))
+        added = (np.where(is_end, 2.0, 0.0), rng.normal(size=(25, n)))
+        view = along_column(Column("x", x), outcomes, ["y"], added, step_by_step=False)
+        assert [one.word for one in view.marks] == ["smaller", "larger"]
+        assert view.marks[0].stop < 0 < view.marks[1].start
 
 
 def test_few_places_have_each_their_own():
