@@ -96,7 +96,10 @@ def _draw_expected(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
         picture.line("band", _ends(places, places), _ends(low, high), color=PALE, width=_THICK)
         ends = _ends(places - _HALF, places + _HALF)
         picture.line("median", ends, _ends(middle, middle), color=NEUTRAL, width=2.0)
-        picture.name_ticks("ticks", places, labels)
+        is_values = str(check["picture_kind"].item()) == "values"
+        picture.name_ticks(
+            "ticks", places, [_short(one) for one in labels] if is_values else labels
+        )
     else:
         picture.band("band", places, low, high, color=PALE, alpha=0.45)
         picture.line("median", places, middle, color=NEUTRAL, width=2.0)
@@ -104,6 +107,12 @@ def _draw_expected(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
         ("95 % of replicated data", {"color": PALE, "width": _THICK}),
         ("their median", {"color": NEUTRAL, "width": 2.0}),
     ]
+
+
+def _short(values: str) -> str:
+    """Return what values are called below a picture: "16 or more" has no room there."""
+    number, _, rest = values.partition(" or ")
+    return {"more": f"≥{number}", "less": f"≤{number}"}.get(rest, values)
 
 
 def _draw_observed(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[str, Any]]]:

@@ -1,5 +1,7 @@
 """Pictures of predictive checks: the data, what is expected, and marks where the check rejects."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -393,6 +395,27 @@ def test_values_beyond_what_is_expected_are_in_the_last_bins():
     assert view.marks[-1].word == "more"
     assert view.strength > 1
     assert view.places[-1] < 6
+    assert (view.marks[-1].start > 3, view.marks[-1].stop) == (True, 32.0)
+
+
+def test_the_last_values_are_open(bump):
+    rng = np.random.default_rng(5)
+    replicated = rng.poisson(5.0, size=(60, 100))
+    observed = np.append(rng.poisson(5.0, size=95), [17] * 2 + [30] * 3)[None]
+    counts = over_values("y", observed, replicated, whole=True, is_marked=True)
+    assert (counts.labels[0], counts.labels[-1]) == ("0", "14 or more")
+    assert (counts.marks[-1].word, counts.marks[-1].stop) == ("more", 30.5)
+    numbers = over_values("y", observed, 1.0 * replicated, whole=False, is_marked=True)
+    check, _ = bump
+    for view, told in ((counts, "y is 14 or more"), (numbers, r"y is \d+\.\d and above")):
+        picture = view.dataset()
+        own = check.drop_dims(picture.dims).drop_vars(picture.data_vars, errors="ignore")
+        own = own.merge(picture)
+        (more,) = [one for one in told_marks(own) if "more obs" in one]
+        assert re.search(told + "$", more)
+        collection = pymc_ksd.plot_ksd_ppc(own, backend="matplotlib")
+        assert collection.get_target("y", {}).get_xlim()[1] < 20
+        assert view is numbers or ticks(collection, "y")[-1] == "≥14"
 
 
 def test_elements_are_marked_where_they_are_off():

@@ -275,21 +275,32 @@ def over_values(
 
 
 def _bins_of_values(observed: np.ndarray, replicated: np.ndarray, *, whole: bool) -> Bins:
-    """Return bins of equal width over what is expected and a little more, the last ones open."""
+    """Return bins of equal width over what is expected and a little more.
+
+    The first goes from the smallest value of all, the last to the largest.
+    """
     low, high = np.quantile(replicated, [0.001, 0.999])
     margin = _MARGIN * (high - low) or 1.0
     low = max(low - margin, min(observed.min(), low))
     high = min(high + margin, max(observed.max(), high))
-    labels: tuple[str, ...] = ()
+    least, most = min(observed.min(), replicated.min()), max(observed.max(), replicated.max())
+    labels: list[str] = []
     nothing = np.empty(0)
     if whole:
         step = max(1, int(np.ceil((high - low + 1) / _VALUES)))
         first = np.floor(low) + step * np.arange(int((high - np.floor(low)) // step) + 1)
         edges = np.append(first, first[-1] + step) - 0.5
-        labels = tuple(f"{one:g}–{one + step - 1:g}" if step > 1 else f"{one:g}" for one in first)
+        labels = [f"{one:g}–{one + step - 1:g}" if step > 1 else f"{one:g}" for one in first]
+        least, most = least - 0.5, most + 0.5
+        if least < edges[0]:
+            labels[0] = f"{first[0] + step - 1:g} or less"
+        if most > edges[-1]:
+            labels[-1] = f"{first[-1]:g} or more"
     else:
         edges = np.linspace(low, high, _VALUES + 1)
-    return Bins(nothing, nothing.astype(int), (edges[1:] + edges[:-1]) / 2, edges, labels)
+    places = (edges[1:] + edges[:-1]) / 2
+    edges[[0, -1]] = min(least, edges[0]), max(most, edges[-1])
+    return Bins(nothing, nothing.astype(int), places, edges, tuple(labels))
 
 
 def _counts(bins: Bins, values: np.ndarray) -> np.ndarray:
