@@ -214,6 +214,24 @@ def test_results_of_several_variables_survive_a_file(kinds, tmp_path):
                 pymc_ksd.plot_ksd_ppc(loaded, variable=str(name), backend=backend)
 
 
+def test_of_inputs_compared_together_the_one_that_is_wrong_is_shown():
+    n = 150
+    with pm.Model() as model:
+        outcome, first = pm.Data("outcome", np.zeros(n)), pm.Data("first", np.zeros(n))
+        second, shift = pm.Data("second", np.zeros(n)), pm.Normal("shift", 0, 0.01)
+        pm.Normal("y", shift + first + 0.1 * second, 1.5, observed=outcome)
+    for seed in (4, 11, 14):
+        rng = np.random.default_rng(seed)
+        x, z = rng.normal(size=n), rng.uniform(1, 20, size=n)
+        y = x + 0.1 * z + 0.8 * (x**2 - 1) + rng.normal(size=n)
+        with model:
+            pm.set_data({"outcome": y, "first": x, "second": z})
+        options = {"covariates": ["first", "second"], "num_draws": 40, "progressbar": False}
+        posterior = draws(shift=rng.normal(0, 0.1, size=40))
+        check = pymc_ksd.ksd_ppc(model, posterior, random_seed=seed, **options)
+        assert str(check["picture_along"].item()) == "first"
+
+
 def test_of_many_observations_some_are_shown():
     rng = np.random.default_rng(2)
     with pm.Model() as model:

@@ -66,8 +66,8 @@ def told_marks(check: xr.Dataset) -> list[str]:
     for start, stop, word in marks(check):
         inside = [str(one) for one in labels[(at > start) & (at < stop)] if one]
         within = x[(x >= start) & (x <= stop)]
-        told = _stretch(within.min(), within.max()) if within.size else _open(check, start, stop)
-        places.setdefault(word, []).extend(inside or [told])
+        own = _stretch(within.min(), within.max()) if within.size else _open(check, start, stop)
+        places.setdefault(word, []).extend(inside or [own])
     lead, last = f"where {along(check).replace('residual, ', 'the residual ')} is", "or"
     if kind == "elements":
         lead, last = "for", "and"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,6 +26,7 @@ from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.samples.covariates import Column
+from pymc_ksd.stats.panel import in_deviations
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import Member
 
@@ -94,6 +96,29 @@ class Speaking:
             found.append(self.parts.restored(rows[0].T)[0])
         return np.array(found) / self.parts.pairs
 
+    def excess(self, chosen: Sequence[int], rng: np.random.Generator) -> float:
+        """Return by how much observed data exceed replicated ones with some covariates alone."""
+        every = self.comparison.columns
+        own = replace(self.comparison, columns=[every[index] for index in chosen])
+        width = min(self.width, len(own.widths) - 1)
+        covariates: Any
+        if own.changes:
+            few = [[columns[index] for index in chosen] for columns in self.columns[:_DRAWS]]
+            tables = [own.in_bandwidths_of(columns, rng)[width] for columns in few]
+            covariates = [self.parts.arranged(table) for table in tables]
+        else:
+            covariates = self.parts.arranged(own.in_bandwidths(rng)[width])
+        samples = [[self.parts.arranged(points) for points in pair] for pair in self.samples]
+        sums, _ = evaluate_conditional(
+            [self.member],
+            samples[:_DRAWS],
+            [covariates],
+            Effort(client=False),
+            parts=self.parts.lengths,
+        )
+        observed, replicated = sums[0, :, :, 0].T
+        return float(in_deviations(observed, replicated, ddof=1).mean())
+
     def mean_columns(self) -> list[Column]:
         """Return the covariates, where they change with the draw on average."""
         if not self.comparison.changes:
@@ -149,14 +174,15 @@ def _along(
         # Without a misfit any will do.
         return along_column(columns[0], outcomes, names, None, step_by_step=step_by_step)
     added = (speaking.contributions, speaking.replicated(rng))
-    found = []
-    for column, inside in _candidates(columns, added):
-        own = column.at(np.flatnonzero(inside))
-        of_own = (added[0][inside], added[1][:, inside])
-        few = outcomes.among(inside)
-        view = along_column(own, few, names, of_own, step_by_step=step_by_step)
-        found.append((view, column, inside))
-    view, column, inside = max(found, key=lambda one: one[0].strength)
+    found = list(_candidates(columns, added))
+    best = 0
+    if len(found) > 1:
+        best = int(np.argmax([speaking.excess(chosen, rng) for *_, chosen in found]))
+    column, inside, _ = found[best]
+    own = column.at(np.flatnonzero(inside))
+    of_own = (added[0][inside], added[1][:, inside])
+    few = outcomes.among(inside)
+    view = along_column(own, few, names, of_own, step_by_step=step_by_step)
     places = _places_in(view, column)
     values = outcomes.observed[:, names.index(view.outcome)]
     named = _named(density.places, speaking, np.where(inside, places, np.nan), values)
@@ -165,23 +191,25 @@ def _along(
 
 def _candidates(
     columns: Sequence[Column], added: tuple[np.ndarray, np.ndarray]
-) -> Iterator[tuple[Column, np.ndarray]]:
+) -> Iterator[tuple[Column, np.ndarray, list[int]]]:
     """Give covariates to show, each with the observations that are shown along it.
 
-    Numbers within groups are shown for the group that adds most.
+    And by which covariates these are compared. Numbers within groups are shown for the group that
+    adds most.
     """
     everyone = np.ones(len(columns[0].values), dtype=bool)
-    groups = [column for column in columns if column.labels]
-    for column in groups or columns:
-        yield column, everyone
+    groups = [index for index, column in enumerate(columns) if column.labels]
+    for index in groups or range(len(columns)):
+        yield columns[index], everyone, [index]
     if not groups or len(groups) == len(columns):
         return
-    inside = furthest_group(groups[0], *added)
-    label = group_names(groups[0].values[inside], groups[0].names)[0]
-    for column in columns:
+    group = columns[groups[0]]
+    inside = furthest_group(group, *added)
+    label = group_names(group.values[inside], group.names)[0]
+    for index, column in enumerate(columns):
         if not column.labels and len(np.unique(column.values[inside])) > _FEW:
-            name = f"{column.name} in {groups[0].name} {label}"
-            yield replace(column, name=name), inside
+            name = f"{column.name} in {group.name} {label}"
+            yield replace(column, name=name), inside, [index, *groups]
 
 
 def _places_in(view: View, column: Column) -> np.ndarray:
