@@ -139,7 +139,8 @@ def _draw_observed(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
     names, x, y = (check[f"picture_name{axis}"].values for axis in ("", "_x", "_y"))
     if np.isfinite(x).any():
         picture.dots("named", x, y, label="named_dots", size=45, color="black")
-        entries.append(("contribute most", {"color": "black", "marker": "dot"}))
+        here = " here" if str(check["picture_within"].item()) else ""
+        entries.append((f"contribute most{here}", {"color": "black", "marker": "dot"}))
     for index in np.flatnonzero(np.isfinite(x)).tolist():
         picture.name_point("named", str(names[index]), x[index], y[index], label=f"named_{index}")
     return entries

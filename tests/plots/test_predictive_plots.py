@@ -232,6 +232,42 @@ def test_of_inputs_compared_together_the_one_that_is_wrong_is_shown():
         assert str(check["picture_along"].item()) == "first"
 
 
+def test_words_and_picture_name_the_same_observations():
+    dates = np.arange("2020-01-01", "2020-04-10", dtype="datetime64[D]").astype("datetime64[ns]")
+    x = np.linspace(-1, 1, 100)
+    sales = x**2 + 0.1 * np.random.default_rng(3).normal(size=100)
+    with pm.Model(coords={"date": dates}) as model:
+        mu = pm.Normal("level") + pm.Data("price", x)
+        pm.Normal("sales", mu, 0.3, observed=sales, dims="date")
+    posterior = draws(level=np.random.default_rng(0).normal(0.3, 0.01, size=40))
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=40, random_seed=1, progressbar=False)
+    named = [f"sales[{label}]" for label in check["picture_name"].values]
+    assert all(re.fullmatch(r"sales\[2020-\d\d-\d\d\]", one) for one in named)
+    words = str(pymc_ksd.explain(check))
+    told = f"{', '.join(named[:-1])} and {named[-1]}. plot_ksd_ppc shows where."
+    assert f"The observations that contribute most: {told}" in words
+    # Where the picture names none, all labels are known nevertheless.
+    without = check.assign(picture_name=check["picture_name"].copy(data=[""] * len(named)))
+    words = str(pymc_ksd.explain(without))
+    assert re.search(r"contribute most: sales\[2020-\d\d-\d\d\]", words)
+    assert "shows where" not in words
+
+
+def test_a_picture_of_one_group_says_so():
+    rng = np.random.default_rng(1)
+    x, group = np.tile(np.linspace(-2, 2, 20), 6), np.repeat(np.arange(6), 20)
+    y = np.where(group == 3, 1.6 * x, 0.0) + rng.normal(size=120)
+    with pm.Model(coords={"area": list("ABCDEF")}) as model:
+        level = pm.Normal("level", dims="area")
+        pm.Normal("y", level[group] + 0 * pm.Data("x", x), 1.15, observed=y)
+    level = xr.Dataset({"level": (("chain", "draw", "area"), rng.normal(0, 0.2, (1, 40, 6)))})
+    check = pymc_ksd.ksd_ppc(model, level, num_draws=40, random_seed=1, progressbar=False)
+    assert str(check["picture_along"].item()) == "x in area D"
+    assert "The observations that contribute most in area D: y[" in str(pymc_ksd.explain(check))
+    (legend,) = pymc_ksd.plot_ksd_ppc(check, backend="matplotlib").viz["figure"].item().legends
+    assert "contribute most here" in [text.get_text() for text in legend.get_texts()]
+
+
 def test_of_many_observations_some_are_shown():
     rng = np.random.default_rng(2)
     with pm.Model() as model:

@@ -25,6 +25,7 @@ from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.layout import Places
+from pymc_ksd.models.observed.names import as_written
 from pymc_ksd.samples.covariates import Column
 from pymc_ksd.stats.panel import in_deviations
 from pymc_ksd.stein.points import Points
@@ -177,39 +178,58 @@ def _along(
     found = list(_candidates(columns, added))
     best = 0
     if len(found) > 1:
-        best = int(np.argmax([speaking.excess(chosen, rng) for *_, chosen in found]))
-    column, inside, _ = found[best]
-    own = column.at(np.flatnonzero(inside))
+        best = int(np.argmax([speaking.excess(one.compared_by, rng) for one in found]))
+    chosen = found[best]
+    inside = chosen.inside
+    own = chosen.column.at(np.flatnonzero(inside))
     of_own = (added[0][inside], added[1][:, inside])
     few = outcomes.among(inside)
     view = along_column(own, few, names, of_own, step_by_step=step_by_step)
-    places = _places_in(view, column)
+    places = _places_in(view, chosen.column)
     values = outcomes.observed[:, names.index(view.outcome)]
     named = _named(density.places, speaking, np.where(inside, places, np.nan), values)
-    return replace(view, named=named)
+    return replace(view, named=named, within=chosen.group)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A covariate that may be shown.
+
+    Attributes
+    ----------
+    column : Column
+        The covariate.
+    inside : ndarray of bool of shape (n,)
+        Which observations are shown along it.
+    compared_by : sequence of int
+        By which of the covariates these are compared.
+    group : str
+        What group they are, if it is only one.
+    """
+
+    column: Column
+    inside: np.ndarray
+    compared_by: Sequence[int]
+    group: str = ""
 
 
 def _candidates(
     columns: Sequence[Column], added: tuple[np.ndarray, np.ndarray]
-) -> Iterator[tuple[Column, np.ndarray, list[int]]]:
-    """Give covariates to show, each with the observations that are shown along it.
-
-    And by which covariates these are compared. Numbers within groups are shown for the group that
-    adds most.
-    """
+) -> Iterator[_Candidate]:
+    """Give covariates to show; numbers within groups for the group that adds most."""
     everyone = np.ones(len(columns[0].values), dtype=bool)
     groups = [index for index, column in enumerate(columns) if column.labels]
     for index in groups or range(len(columns)):
-        yield columns[index], everyone, [index]
+        yield _Candidate(columns[index], everyone, [index])
     if not groups or len(groups) == len(columns):
         return
     group = columns[groups[0]]
     inside = furthest_group(group, *added)
-    label = group_names(group.values[inside], group.names)[0]
+    label = f"{group.name} {group_names(group.values[inside], group.names)[0]}"
     for index, column in enumerate(columns):
         if not column.labels and len(np.unique(column.values[inside])) > _FEW:
-            name = f"{column.name} in {group.name} {label}"
-            yield replace(column, name=name), inside, [index, *groups]
+            own = replace(column, name=f"{column.name} in {label}")
+            yield _Candidate(own, inside, [index, *groups], label)
 
 
 def _places_in(view: View, column: Column) -> np.ndarray:
@@ -309,7 +329,7 @@ def _label(places: Places, number: int) -> str:
     """Return what an observation is called: its labels, or its indices."""
     at = np.argwhere(places.numbers == number)[0]
     parts = [
-        str(places.coords[dim][index] if dim in places.coords else index)
+        str(as_written(places.coords[dim][index]) if dim in places.coords else index)
         for dim, index in zip(places.dims, at, strict=True)
     ]
     return ", ".join(parts)
@@ -322,7 +342,7 @@ def _labels(density: FittedDensity) -> list[str]:
     known = [variable.coords.get(dim) for dim in dims] or [None] * len(variable.shape)
     return [
         ", ".join(
-            str(index if labels is None else labels[index])
+            str(index if labels is None else as_written(labels[index]))
             for index, labels in zip(position, known, strict=True)
         )
         for position in np.ndindex(*variable.shape)

@@ -65,6 +65,8 @@ class View:
         How far the furthest place is off, in thresholds; 0 where places are not compared.
     named : sequence of (str, float, float)
         Observations that contribute most, and where they are.
+    within : str
+        The group that is shown, if it is only one.
     """
 
     kind: str
@@ -78,6 +80,7 @@ class View:
     marks: Sequence[Mark] = ()
     strength: float = 0.0
     named: Sequence[tuple[str, float, float]] = ()
+    within: str = ""
 
     def dataset(self) -> xr.Dataset:
         """Return the picture as results hold it, every dim at least one long."""
@@ -90,6 +93,7 @@ class View:
             "picture_along": ((), self.along),
             "picture_strength": ((), self.strength),
             "picture_outcome": ((), self.outcome),
+            "picture_within": ((), self.within),
             "picture_x": (("picture_dot",), x),
             "picture_y": (("picture_dot",), y),
             "picture_at": (("picture_place",), self.places),

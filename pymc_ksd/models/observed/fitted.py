@@ -37,6 +37,7 @@ from pymc_ksd.models.observed.count_moments import compile_count_moments
 from pymc_ksd.models.observed.functions import Observations, compile_quantiles, draws_in_a_loop
 from pymc_ksd.models.observed.given import PartInputs
 from pymc_ksd.models.observed.layout import Layout, Places, find_layout, find_places, is_split
+from pymc_ksd.models.observed.names import different
 from pymc_ksd.models.observed.numbers import parameter_graphs
 from pymc_ksd.models.observed.part import Input, Part
 from pymc_ksd.models.observed.parts import find_parts, part_name, whole_part
@@ -397,12 +398,13 @@ def _compile_parameters(layout: Layout, given: PartInputs) -> Callable[..., dict
     names = given.parameter_names
 
     def parameters(*known: np.ndarray) -> dict[str, np.ndarray]:
-        found = {}
+        found = []
         for key, values in zip(names, function(*known), strict=True):
             array = np.asarray(values)
             if tuple(array.shape[a] for a in layout.axes if a < array.ndim) == layout.lengths:
                 points = layout.to_points(array.astype(np.float64))
-                found[key] = points.reshape(len(points), -1)
-        return found
+                found.append((key, points.reshape(len(points), -1)))
+        own = different(key for key, _ in found)
+        return {key: table for key, (_, table) in zip(own, found, strict=True)}
 
     return parameters
