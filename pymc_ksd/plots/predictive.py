@@ -38,7 +38,8 @@ def plot_ksd_ppc(
     fitted mean, time, or groups; of vectors the element that is furthest off. Where no covariate
     speaks, but the distribution itself is wrong, the picture has the values of the outcome (of the
     residual, where every observation has a distribution of its own) and how many observations have
-    them, of vectors also the elements. Of zeros and ones the share of ones nearby is shown.
+    them, of vectors also the elements. Of zeros and ones the share of ones nearby is shown, of
+    categories without an order the share of the one that is furthest off.
 
     Something is marked if and only if the check rejects: where the observations nearby add more to
     the discrepancy than they do anywhere in 95 % of the data replicated from the model, or, if they
@@ -81,7 +82,7 @@ def plot_ksd_ppc(
     entries = _draw_expected(picture, check) + _draw_observed(picture, check)
     picture.legend("legend", entries + picture.mark_entries(check))
     outcome = str(check["picture_outcome"].item())
-    if _is_share(check):
+    if _is_share(check) and not outcome.startswith("share of "):
         outcome = f"{outcome}, and its share of ones"
     return picture.close(xlabel=along(check), ylabel=outcome, title=conclusion(check))
 

@@ -253,6 +253,47 @@ def test_words_and_picture_name_the_same_observations():
     assert "shows where" not in words
 
 
+def test_categories_without_an_order_are_told_by_their_shares():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, size=240)
+    brand = np.where(np.abs(x) > 1, 2, rng.integers(0, 2, size=240))
+    rating = np.searchsorted([-1.0, 1.0], x + 0.3 * rng.normal(size=240))
+    with pm.Model() as model:
+        shares = np.full((240, 3), [0.25, 0.25, 0.5])
+        pm.Categorical("brand", p=shares + 0 * pm.Data("x", x)[:, None], observed=brand)
+        pm.Categorical("label", p=[0.6, 0.2, 0.2], observed=brand)
+        for name, family in {"logit": pm.OrderedLogistic, "probit": pm.OrderedProbit}.items():
+            cuts = np.array([-1.0, 1.0])
+            family(name, eta=0 * x, cutpoints=cuts, observed=rating, compute_p=name == "logit")
+    options = {"num_draws": 40, "random_seed": 1, "progressbar": False}
+    check = pymc_ksd.ksd_ppc(model, covariates={**dict.fromkeys(["logit", "probit", "brand"], x),
+                                                "label": None}, **options)  # fmt: skip
+    one = check.sel(variable="brand")
+    assert {word for *_, word in marks(one)} <= {"larger", "smaller", "different"}
+    assert all(text.startswith("share of brand ") for text in told_marks(one))
+    collection = pymc_ksd.plot_ksd_ppc(check, variable="brand", backend="matplotlib")
+    assert collection.get_target("brand", {}).get_ylabel().startswith("share of brand ")
+    expected = one["picture_expected"].values
+    assert 0 < np.nanmin(expected) < np.nanmax(expected) < 1
+    assert told_marks(check.sel(variable="label")) == [
+        "number of outcomes is smaller than expected for label 0",
+        "number of outcomes is larger than expected for label 2",
+    ]
+    for name in ("logit", "probit"):
+        told = told_marks(check.sel(variable=name))
+        assert any(text.startswith(f"{name} is larger than expected where") for text in told)
+
+
+def test_what_is_expected_is_possible():
+    """A line through the medians of a bin leads below zero where counts rise from it."""
+    x, rng = np.sort(np.random.default_rng(1).uniform(-2, 2, size=200)), np.random.default_rng(2)
+    rate = np.exp(2 * x - 1)
+    outcomes = simulated(rng.poisson(rate), rng.poisson(rate, size=(100, 200)))
+    view = along_column(Column("x", x), outcomes, ["y"], None, step_by_step=False)
+    assert view.expected.min() == 0
+    assert view.expected.max() <= outcomes.replicated.max()
+
+
 def test_a_picture_of_one_group_says_so():
     rng = np.random.default_rng(1)
     x, group = np.tile(np.linspace(-2, 2, 20), 6), np.repeat(np.arange(6), 20)

@@ -153,8 +153,13 @@ def picture(
     xarray.Dataset
     """
     names = _element_names(density)
+    if density.is_nominal:
+        known, outcomes = outcomes.by_category()
+        names = [f"share of {name} {one:g}" for name in names for one in known]
     if speaking.comparison.columns:
         view = _along(density, speaking, outcomes, names, rng)
+    elif density.is_nominal:
+        view = _by_category(names, outcomes, is_marked=speaking.rejects)
     else:
         view = max(_over_values(density, speaking, outcomes), key=lambda one: one.strength)
     return view.dataset()
@@ -244,8 +249,7 @@ def _places_in(view: View, column: Column) -> np.ndarray:
 
 def _over_values(density: FittedDensity, speaking: Speaking, outcomes: Outcomes) -> Iterator[View]:
     """Give views of the distribution of outcomes, or of residuals where each has its own."""
-    name, is_marked = density.places.name, speaking.rejects
-    quantity = density.quantity or name
+    is_marked, quantity = speaking.rejects, density.quantity or density.places.name
     if outcomes.n_elements > 1:
         yield from _by_element(density, speaking, outcomes)
     if outcomes.n_elements == 1 and speaking.alike:
@@ -264,6 +268,16 @@ def _over_values(density: FittedDensity, speaking: Speaking, outcomes: Outcomes)
     single = np.where(rare, places, np.nan)
     named = _named(density.places, speaking, single, np.zeros_like(places)) if rare.any() else []
     yield replace(view, named=named)
+
+
+def _by_category(names: Sequence[str], outcomes: Outcomes, *, is_marked: bool) -> View:
+    """Return the view of how many outcomes are of which category."""
+    what, observed, replicated = outcomes.totals()
+    of = "number" if what == "total" else "share"
+    labels = [name.removeprefix("share of ") for name in names]
+    return by_element(
+        "category", f"{of} of outcomes", labels, observed, replicated, is_marked=is_marked
+    )
 
 
 def _by_element(density: FittedDensity, speaking: Speaking, outcomes: Outcomes) -> Iterator[View]:

@@ -234,12 +234,13 @@ def _expected(
             slopes[index] = np.polyfit(distance, medians[inside], 1)[0]
         rows[index] = np.quantile(replicated[:, inside] - slopes[index] * distance, QUANTILES)
     places = bins.places
+    possible = replicated.min(), replicated.max()
     if not bins.labels:
         # From the first observation to the last.
         ends = np.array([bins.values.min(), bins.values.max()])
         first, last = rows[[0, -1]] + (slopes[[0, -1]] * (ends - places[[0, -1]]))[:, None]
         rows, places = np.vstack([first, rows, last]), np.concatenate([ends[:1], places, ends[1:]])
-    return places, rows, np.full(len(places), np.nan)
+    return places, np.clip(rows, *possible), np.full(len(places), np.nan)
 
 
 def over_values(

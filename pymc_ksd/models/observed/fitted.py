@@ -21,7 +21,7 @@ from pymc_ksd.compilation import (
     one_at_a_time,
     replaced_in,
 )
-from pymc_ksd.models.lattice import is_discrete, operator_values
+from pymc_ksd.models.lattice import is_discrete, is_nominal, operator_values
 from pymc_ksd.models.log_density import (
     as_tuple,
     check_observed_logp,
@@ -100,6 +100,8 @@ class FittedDensity:
         known.
     quantity : str
         What observations are, where they are not the variable's own values.
+    is_nominal : bool
+        Whether they are categories that have no order.
     """
 
     variable: Variable
@@ -123,6 +125,7 @@ class FittedDensity:
     completed: Callable[..., np.ndarray] | None = None
     moments: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
     quantity: str = ""
+    is_nominal: bool = False
 
     @property
     def same_data(self) -> bool:
@@ -281,6 +284,7 @@ def _build(
         past=_compile_past(part, layout, given),
         moments=None if moments is None else shared(moments),
         quantity=part.quantity,
+        is_nominal=is_nominal(part.rv),
     )
     return one_at_a_time(_with_completion(density, layout, given, shared))
 
