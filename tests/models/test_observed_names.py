@@ -104,6 +104,7 @@ def trials():
     pm.Binomial("y", np.arange(3.0, 15.0), pm.Beta("chance", 1, 1), observed=GROUP)
 
 
+@pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 @pytest.mark.parametrize(
     ("write", "parameters", "inputs"),
     [
