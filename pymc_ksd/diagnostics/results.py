@@ -19,6 +19,7 @@ import pymc_ksd.diagnostics.sentences as sentences
 from pymc_ksd._version import __version__
 from pymc_ksd.diagnostics.reasons import code_of
 from pymc_ksd.models.observed.layout import Places
+from pymc_ksd.models.observed.names import as_written
 from pymc_ksd.models.target import Variable
 
 #: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
@@ -41,7 +42,7 @@ RESERVED = (
     *("covariate_value", "covariate_witness", "covariate_witness_band"),
     *("picture_kind", "picture_along", "picture_outcome", "picture_x", "picture_y", "picture_at"),
     *("picture_strength", "picture_expected", "picture_observed", "picture_label"),
-    *("picture_name", "picture_name_x", "picture_name_y"),
+    *("picture_name", "picture_name_x", "picture_name_y", "picture_within"),
     *("marked_from", "marked_to", "marked_as", "marked"),
     *("picture_dot", "picture_place", "picture_quantile", "picture_named"),
     *("bootstrap", "diagnostic", "chain", "sample", "comparison", "residual", "bound", "covariate"),
@@ -136,7 +137,7 @@ def elements(
     for index in np.ndindex(*(array.sizes[dim] for dim in dims)):
         position = dict(zip(dims, index, strict=True))
         selection = {
-            dim: array[dim].values[at] if dim in array.coords else at
+            dim: as_written(array[dim].values[at]) if dim in array.coords else at
             for dim, at in position.items()
         }
         yield labeller.make_label_flat(name, selection, position), moved.values[index]

@@ -22,7 +22,12 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.logprob.transforms import Transform
+from pytensor.compile.ops import ViewOp
+from pytensor.scalar import Exp, Sub
+from pytensor.tensor.basic import Join
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.basic import BernoulliRV, CategoricalRV, MultinomialRV
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 
@@ -83,6 +88,28 @@ def kind_of_outcome(rv: TensorVariable) -> str:
     if isinstance(op, BernoulliRV) or np.dtype(rv.dtype).kind == "b":
         return "binary"
     return "count" if is_discrete(rv) else "continuous"
+
+
+def is_nominal(rv: TensorVariable) -> bool:
+    """Whether a variable is one of several categories that have no order.
+
+    Those of PyMC's ordered models have: their probabilities are differences of cumulative ones, of
+    OrderedLogistic directly and of OrderedProbit on a logarithmic scale.
+    """
+    if not isinstance(rv.owner.op, CategoricalRV):
+        return False
+    node = rv.owner.inputs[-1].owner
+    while node is not None and isinstance(node.op, ViewOp | DimShuffle):
+        node = node.inputs[0].owner
+    if node is None or not isinstance(node.op, Elemwise):
+        return True
+    behind = [own.owner for own in node.inputs]
+    ops = [None if own is None else own.op for own in behind]
+    if isinstance(node.op.scalar_op, Exp):
+        return not isinstance(ops[0], Join)
+    is_difference = isinstance(node.op.scalar_op, Sub)
+    is_difference = is_difference and all(isinstance(op, Subtensor) for op in ops)
+    return not (is_difference and behind[0].inputs[0] is behind[1].inputs[0])
 
 
 def lattice_transform(rv: TensorVariable, observed: np.ndarray | None = None) -> Transform | None:

@@ -50,6 +50,10 @@ _ELEMENTWISE = (
 _ROUND_TRIP_TOLERANCE = 1e-5
 
 
+class NotWholeError(ValueError):
+    """A variable that is no sample with a score as it is, though parts of it may be."""
+
+
 def model_key(model: pm.Model) -> tuple[Any, ...]:
     """Return what tells a model's densities apart from those it had before it was changed."""
     return (
@@ -129,14 +133,14 @@ def _check_no_atoms(rv: TensorVariable, role: str) -> None:
     """Refuse continuous variables that put positive probability on single values."""
     op = rv.owner.op
     if isinstance(op, CensoredRV):
-        raise ValueError(
+        raise NotWholeError(
             f"The {role} variable {rv.name!r} is censored: its distribution has atoms at the "
             "censoring points and hence no score there. Test the uncensored observations against "
             "pm.Truncated instead."
         )
     parts = [variable.owner.op for variable in rv.owner.inputs if variable.owner is not None]
     if any(isinstance(part, DiracDeltaRV) for part in [op, *parts]):
-        raise ValueError(
+        raise NotWholeError(
             f"The {role} variable {rv.name!r} puts positive probability on single values "
             "(DiracDelta, hurdle and zero-inflated models of continuous data): it has no score "
             "there. Test the continuous part alone, on the observations away from those values."

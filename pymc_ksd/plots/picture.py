@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import xarray as xr
 
-from pymc_ksd.diagnostics.predictive.marks import WORDS, marks
+from pymc_ksd.diagnostics.predictive.marks import WORDS, marks, shown_marks
 from pymc_ksd.diagnostics.results import by_variable, status_of
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Picture:
 
     def draw_marks(self, visual: str, check: xr.Dataset) -> None:
         """Shade the stretches where a predictive check has found data and model to disagree."""
-        for index, (start, stop, word) in enumerate(marks(check)):
+        for index, (start, stop, word) in enumerate(shown_marks(check)):
             ends, colour = xr.Dataset({self.name: ("end", [start, stop])}), _MARKS[word]
             self.draw(visual, "vspan", ends, label=f"{visual}_{index}", color=colour, alpha=_MARKED)
 

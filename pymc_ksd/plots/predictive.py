@@ -38,7 +38,8 @@ def plot_ksd_ppc(
     fitted mean, time, or groups; of vectors the element that is furthest off. Where no covariate
     speaks, but the distribution itself is wrong, the picture has the values of the outcome (of the
     residual, where every observation has a distribution of its own) and how many observations have
-    them, of vectors also the elements. Of zeros and ones the share of ones nearby is shown.
+    them, of vectors also the elements. Of zeros and ones the share of ones nearby is shown, of
+    categories without an order the share of the one that is furthest off.
 
     Something is marked if and only if the check rejects: where the observations nearby add more to
     the discrepancy than they do anywhere in 95 % of the data replicated from the model, or, if they
@@ -81,7 +82,7 @@ def plot_ksd_ppc(
     entries = _draw_expected(picture, check) + _draw_observed(picture, check)
     picture.legend("legend", entries + picture.mark_entries(check))
     outcome = str(check["picture_outcome"].item())
-    if _is_share(check):
+    if _is_share(check) and not outcome.startswith("share of "):
         outcome = f"{outcome}, and its share of ones"
     return picture.close(xlabel=along(check), ylabel=outcome, title=conclusion(check))
 
@@ -96,7 +97,10 @@ def _draw_expected(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
         picture.line("band", _ends(places, places), _ends(low, high), color=PALE, width=_THICK)
         ends = _ends(places - _HALF, places + _HALF)
         picture.line("median", ends, _ends(middle, middle), color=NEUTRAL, width=2.0)
-        picture.name_ticks("ticks", places, labels)
+        is_values = str(check["picture_kind"].item()) == "values"
+        picture.name_ticks(
+            "ticks", places, [_short(one) for one in labels] if is_values else labels
+        )
     else:
         picture.band("band", places, low, high, color=PALE, alpha=0.45)
         picture.line("median", places, middle, color=NEUTRAL, width=2.0)
@@ -104,6 +108,12 @@ def _draw_expected(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
         ("95 % of replicated data", {"color": PALE, "width": _THICK}),
         ("their median", {"color": NEUTRAL, "width": 2.0}),
     ]
+
+
+def _short(values: str) -> str:
+    """Return what values are called below a picture: "16 or more" has no room there."""
+    number, _, rest = values.partition(" or ")
+    return {"more": f"≥{number}", "less": f"≤{number}"}.get(rest, values)
 
 
 def _draw_observed(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[str, Any]]]:
@@ -130,7 +140,8 @@ def _draw_observed(picture: Picture, check: xr.Dataset) -> list[tuple[str, dict[
     names, x, y = (check[f"picture_name{axis}"].values for axis in ("", "_x", "_y"))
     if np.isfinite(x).any():
         picture.dots("named", x, y, label="named_dots", size=45, color="black")
-        entries.append(("contribute most", {"color": "black", "marker": "dot"}))
+        here = " here" if str(check["picture_within"].item()) else ""
+        entries.append((f"contribute most{here}", {"color": "black", "marker": "dot"}))
     for index in np.flatnonzero(np.isfinite(x)).tolist():
         picture.name_point("named", str(names[index]), x[index], y[index], label=f"named_{index}")
     return entries

@@ -181,14 +181,22 @@ def _of_check(check: xr.Dataset) -> Explanation:
 
 
 def _largest_observations(check: xr.Dataset, name: str) -> tuple[str, ...]:
-    """Name the observations that contribute most to a misfit."""
+    """Name the observations that contribute most to a misfit: those of the picture, if any."""
+    has_names = "picture_within" in check  # not in results of former versions
+    if named := [str(one) for one in check["picture_name"].values if one] if has_names else []:
+        within = str(check["picture_within"].item())
+        shown = listed([f"{name}[{label}]" for label in named])
+        where = f" in {within}" if within else ""
+        return (
+            f"The observations that contribute most{where}: {shown}. plot_ksd_ppc shows where.",
+        )
     array = check.get(contribution_name(name))
     if array is None or not np.isfinite(array.values).any():
         return ()
     order = np.argsort(-np.nan_to_num(array.values, nan=-np.inf), axis=None)[:_NAMED]
     labels = [label for label, _ in elements(name, array)]
     shown = listed([labels[place] for place in order])
-    return (f"The observations that contribute most: {shown}. plot_ksd_ppc shows where.",)
+    return (f"The observations that contribute most: {shown}.",)
 
 
 def _of_evolution(evolution: xr.Dataset) -> Explanation:

@@ -27,7 +27,7 @@ def where_it_shows(check: xr.Dataset, strongest: str) -> list[str]:
 def how_to_extend(check: xr.Dataset, strongest: str) -> str:
     """Say how to extend the model where it fails most."""
     (kind,), outcome = _by_kind([strongest]), _outcome(check)
-    marked = {word for *_, word in marks(check)}
+    marked = {word for *_, word in marks(check)} - {"different"}
     if outcome in OTHER_SPREAD and marked and marked <= {"wider", "narrower"}:
         return OTHER_SPREAD[outcome]
     extensions = EXTENSIONS[kind]

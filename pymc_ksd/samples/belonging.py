@@ -63,7 +63,12 @@ def model_draws(data: Any, parameters: BambiParameters | None) -> Any:
 
 
 def not_together(
-    found: Belonging, attrs: Mapping[str, Any], values: Mapping[str, np.ndarray], *, is_bambi: bool
+    found: Belonging,
+    attrs: Mapping[str, Any],
+    values: Mapping[str, np.ndarray],
+    *,
+    is_bambi: bool,
+    argument: str,
 ) -> str:
     """Say why draws and model cannot belong together, as far as a few draws tell; or nothing.
 
@@ -78,6 +83,8 @@ def not_together(
         order, shape (few, *shape).
     is_bambi : bool
         Whether the model was given as Bambi's.
+    argument : str
+        What the draws were given as.
 
     Returns
     -------
@@ -85,16 +92,16 @@ def not_together(
     """
     if attrs.get("modeling_interface") == "bambi" and found.has_centred_inputs and not is_bambi:
         return (
-            "The draws in `data` are Bambi's, which un-centres the intercept after sampling, but "
-            "`model` is a PyMC model with centred predictors: they do not belong together. Give "
-            "the bambi.Model itself as `model`."
+            f"The draws in `{argument}` are Bambi's, which un-centres the intercept after "
+            "sampling, but `model` is a PyMC model with centred predictors: they do not belong "
+            "together. Give the bambi.Model itself as `model`."
         )
     different = _different(found, values)
     if not different:
         return ""
     return (
-        f"{', '.join(map(repr, different))} in `data` is not what `model` computes from the same "
-        "draws: draws and model do not belong together, or the draws were changed."
+        f"{', '.join(map(repr, different))} in `{argument}` is not what `model` computes from "
+        "the same draws: draws and model do not belong together, or the draws were changed."
         f"{'' if is_bambi else _GIVE_BAMBI}"
     )
 

@@ -118,10 +118,13 @@ def check_together(
     posterior: xr.Dataset | None,
     bambi: BambiParameters | None,
     observed: xr.Dataset | None = None,
+    *,
+    argument: str = "data",
 ) -> str:
     """Warn when draws and model cannot belong together, and return why, or nothing.
 
-    A few draws have to tell, as they are stored, and the data that are stored with them.
+    A few draws have to tell, as they are stored, and the data that are stored with them. They were
+    given as `argument`.
     """
     if found is None or posterior is None or not posterior.sizes.get("draw"):
         return ""  # whoever reads the draws says why
@@ -138,7 +141,9 @@ def check_together(
             with suppress(ValueError):
                 array = arranged(few[variable.name], variable)
                 values[variable.name] = array.isel(chain=0).values
-    problem = not_together(found, posterior.attrs, values, is_bambi=bambi is not None)
+    problem = not_together(
+        found, posterior.attrs, values, is_bambi=bambi is not None, argument=argument
+    )
     problem = problem or of_other_data(found, observed)
     if problem:
         warn_user(problem, DrawsWarning)

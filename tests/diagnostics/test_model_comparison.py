@@ -14,6 +14,7 @@ from pymc_ksd.diagnostics.predictive.elpd import with_elpd
 from pymc_ksd.diagnostics.predictive.model_comparison import _table
 from pymc_ksd.models.observed.fitted import fitted_density
 from pymc_ksd.models.observed.predictive import predictive_values
+from pymc_ksd.samples.draws import DrawsWarning
 from tests.reference import rbf, stein_coordinates
 
 
@@ -319,6 +320,61 @@ def test_observations_that_do_not_vary_tell_no_error():
     assert table["dse"].tolist() == [0, 0]
     assert table["p_value"].tolist() == [1, 1]
     assert not table["clear"].any()
+
+
+def two_models(write, **draws):
+    posterior = xr.Dataset({name: (("chain", "draw"), own[None]) for name, own in draws.items()})
+    found = {}
+    for name in ("one", "two"):
+        with pm.Model() as model:
+            write()
+        found[name] = model, posterior
+    return found
+
+
+def test_potentials_are_not_ignored(rng):
+    y = rng.normal(size=30)
+
+    def censored():
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, observed=y)
+        pm.Potential("others", 8 * pm.logcdf(pm.Normal.dist(mu, 1.0), 2.0))
+
+    models = two_models(censored, mu=rng.normal(0, 0.1, size=50))
+    with pytest.raises(ValueError, match="Potential 'others' depends on mu"):
+        pm.ksd_compare_models(models)
+    assert pm.ksd_compare_models(models, var_names="y")["difference"].tolist() == [0, 0]
+
+
+def test_draws_of_another_model_are_told(rng):
+    y = rng.normal(size=30)
+
+    def write():
+        pm.Normal("y", pm.Deterministic("twice", 2 * pm.Normal("mu")), observed=y)
+
+    mu = rng.normal(0, 0.1, size=50)
+    models = two_models(write, mu=mu, twice=3 * mu)
+    with pytest.warns(DrawsWarning, match=r"'twice' in `models\['(one|two)'\]` is not what"):
+        pm.ksd_compare_models(models)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: pm.AR("y", [0.5], init_dist=pm.Normal.dist(), observed=y),
+        lambda y: pm.MvNormal("y", np.zeros(30), np.eye(30), observed=y),
+        lambda y: pm.Dirichlet("y", np.ones(30), observed=np.ones(30) / 30),
+        lambda y: pm.Censored("y", pm.Normal.dist(), None, 1.0, observed=y.clip(max=1.0)),
+        lambda y: pm.HurdleGamma("y", 0.5, 1.0, 1.0, observed=y.clip(min=0.0)),
+    ],
+    ids=["path", "vector", "simplex", "censored", "atom"],
+)
+@pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
+def test_only_whole_observations_are_compared(write, rng):
+    y = rng.normal(size=30)
+    message = "'y' of the model 'one' cannot be compared.*Check each model with ksd_ppc"
+    with pytest.raises(ValueError, match=message):
+        pm.ksd_compare_models(two_models(lambda: write(y)))
 
 
 @pytest.mark.slow

@@ -75,6 +75,34 @@ def test_values_far_in_the_tail_are_beyond_it(dist, bound, excess, rng):
     np.testing.assert_allclose(beyond.mean(), mean, atol=4 * deviation / np.sqrt(2_000))
 
 
+@pytest.mark.parametrize(
+    ("dist", "bound", "excess"),
+    [
+        # The share below is zero in double precision, its logarithm is not.
+        (lambda theta: pm.Normal.dist(theta, 1), -60.0, (0.01652, 0.0165)),
+        (lambda theta: pm.Logistic.dist(theta, 1), -800.0, (1.0, 1.0)),
+        (lambda theta: pm.Normal.dist(theta, 1), -8.5, (0.1085, 0.1073)),
+    ],
+)
+def test_values_far_in_the_lower_tail_are_beyond_it(dist, bound, excess, rng):
+    y = np.full(2_000, bound)
+    y[0] = 0.3
+    _, density = censored(dist, y, bound, None)
+    full = density.completed(y, rng, np.array(0.5))
+    assert full[0] == 0.3
+    beyond = bound - full[1:]
+    assert (beyond >= 0).all()
+    mean, deviation = excess
+    np.testing.assert_allclose(beyond.mean(), mean, atol=4 * deviation / np.sqrt(2_000))
+
+
+def test_values_below_all_that_can_be_computed_are_told(rng):
+    y = np.array([1.0, -800.0, 2.0])
+    _, density = censored(lambda theta: pm.Gumbel.dist(theta, 1), y, -800.0, None)
+    with pytest.raises(ValueError, match=r"1 value\(s\) of 'y' are censored so far below"):
+        density.completed(y, rng, np.array(1.0))
+
+
 def test_values_beyond_all_that_can_be_computed_are_told(rng):
     y = np.array([1.0, 80.0, 2.0])
     _, density = censored(lambda theta: pm.Gamma.dist(2, theta), y, None, 80.0)

@@ -82,6 +82,15 @@ def rounded():
     pm.Normal("y", pm.Normal("effect", shape=3)[pt.floor(age + 1).astype(int)], 1.0, observed=Y)
 
 
+def beside_all_elements():
+    pm.Normal("y", pm.Normal("level", shape=3) + X[:, None], 1.0, observed=np.zeros((12, 3)))
+
+
+def truncated():
+    mu = pm.math.exp(pm.Normal("slope") * X)
+    pm.HurdleNegativeBinomial("y", psi=0.5, mu=mu, alpha=2.0, observed=GROUP)
+
+
 def alone():
     pm.Normal("y", pm.math.sin(X) + pm.Normal("level"), 1.0, observed=Y)
 
@@ -95,6 +104,7 @@ def trials():
     pm.Binomial("y", np.arange(3.0, 15.0), pm.Beta("chance", 1, 1), observed=GROUP)
 
 
+@pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 @pytest.mark.parametrize(
     ("write", "parameters", "inputs"),
     [
@@ -109,6 +119,8 @@ def trials():
         (index_as_data, ["mu"], {"town": True}),
         (rounded, ["mu"], {"age": False}),
         (alone, ["mu"], {"unnamed input": False}),
+        (beside_all_elements, ["mu"], {"unnamed input": False}),
+        (truncated, ["p"], {"input of slope": False}),
         (known_errors, ["sigma"], {"sigma": False}),
         (trials, ["n"], {"n": False}),
     ],

@@ -1,5 +1,7 @@
 """Pictures of predictive checks: the data, what is expected, and marks where the check rejects."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -212,6 +214,101 @@ def test_results_of_several_variables_survive_a_file(kinds, tmp_path):
                 pymc_ksd.plot_ksd_ppc(loaded, variable=str(name), backend=backend)
 
 
+def test_of_inputs_compared_together_the_one_that_is_wrong_is_shown():
+    n = 150
+    with pm.Model() as model:
+        outcome, first = pm.Data("outcome", np.zeros(n)), pm.Data("first", np.zeros(n))
+        second, shift = pm.Data("second", np.zeros(n)), pm.Normal("shift", 0, 0.01)
+        pm.Normal("y", shift + first + 0.1 * second, 1.5, observed=outcome)
+    for seed in (4, 11, 14):
+        rng = np.random.default_rng(seed)
+        x, z = rng.normal(size=n), rng.uniform(1, 20, size=n)
+        y = x + 0.1 * z + 0.8 * (x**2 - 1) + rng.normal(size=n)
+        with model:
+            pm.set_data({"outcome": y, "first": x, "second": z})
+        options = {"covariates": ["first", "second"], "num_draws": 40, "progressbar": False}
+        posterior = draws(shift=rng.normal(0, 0.1, size=40))
+        check = pymc_ksd.ksd_ppc(model, posterior, random_seed=seed, **options)
+        assert str(check["picture_along"].item()) == "first"
+
+
+def test_words_and_picture_name_the_same_observations():
+    dates = np.arange("2020-01-01", "2020-04-10", dtype="datetime64[D]").astype("datetime64[ns]")
+    x = np.linspace(-1, 1, 100)
+    sales = x**2 + 0.1 * np.random.default_rng(3).normal(size=100)
+    with pm.Model(coords={"date": dates}) as model:
+        mu = pm.Normal("level") + pm.Data("price", x)
+        pm.Normal("sales", mu, 0.3, observed=sales, dims="date")
+    posterior = draws(level=np.random.default_rng(0).normal(0.3, 0.01, size=40))
+    check = pymc_ksd.ksd_ppc(model, posterior, num_draws=40, random_seed=1, progressbar=False)
+    named = [f"sales[{label}]" for label in check["picture_name"].values]
+    assert all(re.fullmatch(r"sales\[2020-\d\d-\d\d\]", one) for one in named)
+    words = str(pymc_ksd.explain(check))
+    told = f"{', '.join(named[:-1])} and {named[-1]}. plot_ksd_ppc shows where."
+    assert f"The observations that contribute most: {told}" in words
+    # Where the picture names none, all labels are known nevertheless.
+    without = check.assign(picture_name=check["picture_name"].copy(data=[""] * len(named)))
+    words = str(pymc_ksd.explain(without))
+    assert re.search(r"contribute most: sales\[2020-\d\d-\d\d\]", words)
+    assert "shows where" not in words
+
+
+def test_categories_without_an_order_are_told_by_their_shares():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, size=240)
+    brand = np.where(np.abs(x) > 1, 2, rng.integers(0, 2, size=240))
+    rating = np.searchsorted([-1.0, 1.0], x + 0.3 * rng.normal(size=240))
+    with pm.Model() as model:
+        shares = np.full((240, 3), [0.25, 0.25, 0.5])
+        pm.Categorical("brand", p=shares + 0 * pm.Data("x", x)[:, None], observed=brand)
+        pm.Categorical("label", p=[0.6, 0.2, 0.2], observed=brand)
+        for name, family in {"logit": pm.OrderedLogistic, "probit": pm.OrderedProbit}.items():
+            cuts = np.array([-1.0, 1.0])
+            family(name, eta=0 * x, cutpoints=cuts, observed=rating, compute_p=name == "logit")
+    options = {"num_draws": 40, "random_seed": 1, "progressbar": False}
+    check = pymc_ksd.ksd_ppc(model, covariates={**dict.fromkeys(["logit", "probit", "brand"], x),
+                                                "label": None}, **options)  # fmt: skip
+    one = check.sel(variable="brand")
+    assert {word for *_, word in marks(one)} <= {"larger", "smaller", "different"}
+    assert all(text.startswith("share of brand ") for text in told_marks(one))
+    collection = pymc_ksd.plot_ksd_ppc(check, variable="brand", backend="matplotlib")
+    assert collection.get_target("brand", {}).get_ylabel().startswith("share of brand ")
+    expected = one["picture_expected"].values
+    assert 0 < np.nanmin(expected) < np.nanmax(expected) < 1
+    assert told_marks(check.sel(variable="label")) == [
+        "number of outcomes is smaller than expected for label 0",
+        "number of outcomes is larger than expected for label 2",
+    ]
+    for name in ("logit", "probit"):
+        told = told_marks(check.sel(variable=name))
+        assert any(text.startswith(f"{name} is larger than expected where") for text in told)
+
+
+def test_what_is_expected_is_possible():
+    """A line through the medians of a bin leads below zero where counts rise from it."""
+    x, rng = np.sort(np.random.default_rng(1).uniform(-2, 2, size=200)), np.random.default_rng(2)
+    rate = np.exp(2 * x - 1)
+    outcomes = simulated(rng.poisson(rate), rng.poisson(rate, size=(100, 200)))
+    view = along_column(Column("x", x), outcomes, ["y"], None, step_by_step=False)
+    assert view.expected.min() == 0
+    assert view.expected.max() <= outcomes.replicated.max()
+
+
+def test_a_picture_of_one_group_says_so():
+    rng = np.random.default_rng(1)
+    x, group = np.tile(np.linspace(-2, 2, 20), 6), np.repeat(np.arange(6), 20)
+    y = np.where(group == 3, 1.6 * x, 0.0) + rng.normal(size=120)
+    with pm.Model(coords={"area": list("ABCDEF")}) as model:
+        level = pm.Normal("level", dims="area")
+        pm.Normal("y", level[group] + 0 * pm.Data("x", x), 1.15, observed=y)
+    level = xr.Dataset({"level": (("chain", "draw", "area"), rng.normal(0, 0.2, (1, 40, 6)))})
+    check = pymc_ksd.ksd_ppc(model, level, num_draws=40, random_seed=1, progressbar=False)
+    assert str(check["picture_along"].item()) == "x in area D"
+    assert "The observations that contribute most in area D: y[" in str(pymc_ksd.explain(check))
+    (legend,) = pymc_ksd.plot_ksd_ppc(check, backend="matplotlib").viz["figure"].item().legends
+    assert "contribute most here" in [text.get_text() for text in legend.get_texts()]
+
+
 def test_of_many_observations_some_are_shown():
     rng = np.random.default_rng(2)
     with pm.Model() as model:
@@ -243,7 +340,8 @@ def test_stretches_join_neighbours_that_say_the_same():
     marked = np.array([True, True, True, False, True, True])
     found = stretches(bins, marked, ["larger", "different", "smaller", "", "wider", "wider"])
     assert [(one.start, one.stop, one.word) for one in found] == [
-        (-5.0, 15.0, "larger"),
+        (-5.0, 5.0, "larger"),
+        (5.0, 15.0, "different"),
         (15.0, 25.0, "smaller"),
         (35.0, 55.0, "wider"),
     ]
@@ -271,6 +369,18 @@ def test_values_of_many_observations_are_not_added_up():
     bins = Bins.along(np.arange(60.0), 6)
     sums = bins.sums(np.ones(60))
     assert bins.of_neighbours(sums)[2] == sums[1:4].sum()
+
+
+def test_of_few_observations_the_ends_are_not_the_middle():
+    """The neighbours of the middle one of three bins are all the others."""
+    for n in (20, 39, 59):
+        x, rng = np.linspace(-1, 1, n), np.random.default_rng(n)
+        is_end = np.abs(x) > 0.5
+        outcomes = simulated(rng.normal(3 * np.sign(x) * is_end), rng.normal(size=(50, n)))
+        added = (np.where(is_end, 2.0, 0.0), rng.normal(size=(25, n)))
+        view = along_column(Column("x", x), outcomes, ["y"], added, step_by_step=False)
+        assert [one.word for one in view.marks] == ["smaller", "larger"]
+        assert view.marks[0].stop < 0 < view.marks[1].start
 
 
 def test_few_places_have_each_their_own():
@@ -380,6 +490,27 @@ def test_values_beyond_what_is_expected_are_in_the_last_bins():
     assert view.marks[-1].word == "more"
     assert view.strength > 1
     assert view.places[-1] < 6
+    assert (view.marks[-1].start > 3, view.marks[-1].stop) == (True, 32.0)
+
+
+def test_the_last_values_are_open(bump):
+    rng = np.random.default_rng(5)
+    replicated = rng.poisson(5.0, size=(60, 100))
+    observed = np.append(rng.poisson(5.0, size=95), [17] * 2 + [30] * 3)[None]
+    counts = over_values("y", observed, replicated, whole=True, is_marked=True)
+    assert (counts.labels[0], counts.labels[-1]) == ("0", "14 or more")
+    assert (counts.marks[-1].word, counts.marks[-1].stop) == ("more", 30.5)
+    numbers = over_values("y", observed, 1.0 * replicated, whole=False, is_marked=True)
+    check, _ = bump
+    for view, told in ((counts, "y is 14 or more"), (numbers, r"y is \d+\.\d and above")):
+        picture = view.dataset()
+        own = check.drop_dims(picture.dims).drop_vars(picture.data_vars, errors="ignore")
+        own = own.merge(picture)
+        (more,) = [one for one in told_marks(own) if "more obs" in one]
+        assert re.search(told + "$", more)
+        collection = pymc_ksd.plot_ksd_ppc(own, backend="matplotlib")
+        assert collection.get_target("y", {}).get_xlim()[1] < 20
+        assert view is numbers or ticks(collection, "y")[-1] == "≥14"
 
 
 def test_elements_are_marked_where_they_are_off():

@@ -117,6 +117,13 @@ def test_extensions_follow_what_is_marked(checked):
     as_marked = one["marked_as"].copy(data=np.full(one["marked_as"].shape, "wider"))
     assert "nonlinear" in how_to_extend(one, "inputs")
     assert "negative binomial" in how_to_extend(one.assign(marked_as=as_marked), "inputs")
+    # A stretch that says nothing clear changes nothing.
+    more = one.drop_dims("marked").assign(
+        marked_from=("marked", [0.0, 1.0]),
+        marked_to=("marked", [1.0, 2.0]),
+        marked_as=("marked", ["different", "wider"]),
+    )
+    assert "negative binomial" in how_to_extend(more, "inputs")
 
 
 @pytest.mark.parametrize("strongest", list(EXTENSIONS))

@@ -9,6 +9,8 @@ import numpy as np
 
 #: Observations of the same value that say enough without those of the next values.
 _MANY = 10
+#: Bins below which those next to one are most of the data.
+_FEW = 6
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ class Bins:
         return means
 
     def of_neighbours(self, sums: np.ndarray) -> np.ndarray:
-        """Add to every bin those next to it, unless bins are groups, or values of many each.
+        """Add to every bin those next to it, unless bins are few, groups, or values of many each.
 
         What is shifted up at one value and down at the next would cancel.
         """
         many = len(self.values) >= _MANY * self.count
-        if self.labels or (many and len(np.unique(self.values)) == self.count):
+        if self.labels or self.count < _FEW or (many and len(np.unique(self.values)) == self.count):
             return sums
         padded = np.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(1, 1)])
         total: np.ndarray = padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]

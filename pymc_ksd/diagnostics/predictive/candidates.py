@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.diagnostics.predictive.residuals import residuals_given
 from pymc_ksd.diagnostics.prepare import check_circular
 from pymc_ksd.models.bambi_models import bambi_parameters
+from pymc_ksd.models.belonging import belonging
+from pymc_ksd.models.log_density import NotWholeError
 from pymc_ksd.models.model_target import resolve_model
 from pymc_ksd.models.observed.fitted import FittedDensity, fitted_density, observed_variables
+from pymc_ksd.models.observed.potentials import check_potentials
 from pymc_ksd.samples.belonging import model_draws
+from pymc_ksd.samples.containers import draws_group
+from pymc_ksd.samples.draws import check_together
 from pymc_ksd.samples.posterior import Given, given_values
 from pymc_ksd.stein.kernels import RBF
 
@@ -84,8 +90,11 @@ def read_candidates(
                 f"The model {name!r} has several observed variables ({known}): name one of them in "
                 "`var_names`."
             )
-        density = fitted_density(model, variables[0], None, compile_kwargs, common_coordinates=True)
+        check_potentials(model, variables[0], is_named=var_names is not None)
+        density = _whole_density(str(name), model, variables[0], compile_kwargs)
         check_circular(density.circular, RBF())
+        stored = None if pair[1] is None else draws_group(pair[1])
+        check_together(belonging(model), stored, parameters, argument=f"models[{name!r}]")
         draws = model_draws(pair[1], parameters)
         chosen = np.random.default_rng(seed)
         given = given_values(model, density.given, draws, num_draws, chosen)
@@ -93,6 +102,21 @@ def read_candidates(
             given = given[:1]  # its distribution is known
         found.append(Candidate(str(name), model, density, given, pair[1]))
     return found
+
+
+def _whole_density(
+    name: str, model: pm.Model, rv: TensorVariable, compile_kwargs: Mapping[str, Any] | None
+) -> FittedDensity:
+    """Return the density of an observed variable as it is, or say that it is not compared."""
+    try:
+        return fitted_density(model, rv, None, compile_kwargs, common_coordinates=True)
+    except NotWholeError:
+        raise ValueError(
+            f"{str(rv.name)!r} of the model {name!r} cannot be compared: ksd_compare_models "
+            "compares whole observations, which the first axis counts. Paths, single vectors, "
+            "censored values and values with a probability of their own (hurdle models) are not "
+            "compared. Check each model with ksd_ppc."
+        ) from None
 
 
 def common_observations(candidates: Sequence[Candidate], data: Any) -> np.ndarray:

@@ -138,9 +138,11 @@ def ksd_ppc(
           :func:`plot_ksd_witness`,
         - ``marked_from``, ``marked_to``, ``marked_as``: the stretches of ``picture_along`` where
           data and model disagree, and what the data are there ("larger", "smaller", "wider",
-          "narrower", "more", "fewer" or "different"); NaN unless the check rejects,
+          "narrower", "more", "fewer" or "different"); NaN unless the check rejects. Of values the
+          first and the last stretch reach to the furthest of all,
         - ``picture_...``: what :func:`plot_ksd_ppc` shows, of up to 1,000 observations: outcomes,
-          quantiles of replicated ones, the names of those that contribute most, along what;
+          quantiles of replicated ones, the names of those that contribute most, along what,
+          ``picture_within`` which group if it is a single one;
           ``picture_strength``: how far the furthest place is off, where 1 is what 95 % of
           replicated data do not exceed anywhere.
 

@@ -18,7 +18,7 @@ import xarray as xr
 
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.inputs import inputs_of
-from pymc_ksd.models.observed.names import column_names
+from pymc_ksd.models.observed.names import as_written, column_names
 from pymc_ksd.models.observed.names import different as numbered
 from pymc_ksd.samples.covariates import Column, columns_of_table, user_columns
 from pymc_ksd.samples.posterior import Given
@@ -173,7 +173,8 @@ def _is_among(column: Column, others: Iterable[Column]) -> bool:
 
 def _group_names(model: pm.Model, column: Column) -> tuple[str, ...]:
     """Return the labels of the dim that a column of groups is an index of."""
-    names = tuple(map(str, model.coords.get(column.name) or ())) if column.labels else ()
+    labels = (model.coords.get(column.name) or ()) if column.labels else ()
+    names = tuple(str(as_written(label)) for label in labels)
     return names if column.values.max() < len(names) and column.values.min() >= 0 else ()
 
 

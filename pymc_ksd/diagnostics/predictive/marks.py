@@ -7,6 +7,8 @@ import xarray as xr
 
 from pymc_ksd.diagnostics.results import status_of
 
+#: Numbers that differ by less are the same.
+_ROUNDING = 1e-9
 #: What marked data are.
 WORDS = {
     "larger": "larger than expected",
@@ -31,6 +33,22 @@ def marks(check: xr.Dataset) -> list[tuple[float, float, str]]:
     return [row for row in rows if np.isfinite(row[0])]
 
 
+def shown_marks(check: xr.Dataset) -> list[tuple[float, float, str]]:
+    """Return the marked stretches as far as anything is shown: the last bins of values are open."""
+    named = check["picture_name_x"].values
+    low, high = np.nanmin([*_ends(check), *named]), np.nanmax([*_ends(check), *named])
+    return [(max(start, low), min(stop, high), word) for start, stop, word in marks(check)]
+
+
+def _ends(check: xr.Dataset) -> tuple[float, float]:
+    """Return where a picture begins and ends, if it shows bins of values."""
+    at = check["picture_at"].values[np.isfinite(check["picture_at"].values)]
+    if str(check["picture_kind"].item()) != "values" or len(at) < 2:
+        return -np.inf, np.inf
+    half = (at[1] - at[0]) / 2
+    return float(at[0] - half), float(at[-1] + half)
+
+
 def along(check: xr.Dataset) -> str:
     """Say what a picture of a check of one variable goes along."""
     name = str(check["picture_along"].item())
@@ -48,8 +66,8 @@ def told_marks(check: xr.Dataset) -> list[str]:
     for start, stop, word in marks(check):
         inside = [str(one) for one in labels[(at > start) & (at < stop)] if one]
         within = x[(x >= start) & (x <= stop)]
-        ends = (within.min(), within.max()) if within.size else (start, stop)
-        places.setdefault(word, []).extend(inside or [_stretch(*ends)])
+        own = _stretch(within.min(), within.max()) if within.size else _open(check, start, stop)
+        places.setdefault(word, []).extend(inside or [own])
     lead, last = f"where {along(check).replace('residual, ', 'the residual ')} is", "or"
     if kind == "elements":
         lead, last = "for", "and"
@@ -67,16 +85,29 @@ def where_marked(check: xr.Dataset) -> str:
     return f"In the data, {told}." if told else ""
 
 
+def _open(check: xr.Dataset, start: float, stop: float) -> str:
+    """Write a stretch of values, of which the first and the last may have no end."""
+    low, high = _ends(check)
+    least, beyond = low - _ROUNDING * abs(low), high + _ROUNDING * abs(high)
+    first, last = _rounded(max(start, low), min(stop, high))
+    if start < least:
+        return f"{last} and below"
+    return f"{first} and above" if stop > beyond else f"{first} to {last}"
+
+
 def _stretch(start: float, stop: float) -> str:
+    """Write two numbers, or one if they are the same."""
+    return " to ".join(_rounded(start, stop)) if stop > start else f"{start:.6g}"
+
+
+def _rounded(start: float, stop: float) -> tuple[str, str]:
     """Write two numbers as precisely as their difference and three digits need: years in full."""
     largest, width = max(abs(start), abs(stop)), stop - start
-    if not width:
-        return f"{start:.6g}"
     places = int(max(2 - np.floor(np.log10(largest)), -np.floor(np.log10(width))))
     digits = max(3, places + 1 + int(np.floor(np.log10(largest))))
     if 1e-3 < largest < 1e9:
         start, stop, digits = round(start, max(places, 0)), round(stop, max(places, 0)), 9
-    return f"{start:.{digits}g} to {stop:.{digits}g}"
+    return f"{start:.{digits}g}", f"{stop:.{digits}g}"
 
 
 def _listed(names: list[str], last: str) -> str:

@@ -77,11 +77,14 @@ def ksd_compare_models(
     models : mapping of str to (model, draws)
         The models by name, each a ``pm.Model`` or ``bambi.Model`` with draws of its posterior. They
         must observe the same data on the same scale; inputs, parameters and families may differ.
+        Whole observations are compared, counted by the first axis: paths, single vectors, censored
+        values and values with a probability of their own (hurdle models) are not.
     data : array_like, optional
         Observations to compare with, in the place of the models' own: as many, in the same order
         and with the same inputs. Set new inputs with ``pm.set_data`` first.
     var_names : str, optional
-        The observed variable, if models have several.
+        The observed variable, if models have several, or a ``pm.Potential`` beside it that only
+        restrains parameters, see :func:`ksd_ppc`.
     covariates : "auto", None, array_like, DataFrame, str or sequence of str
         What observations are compared by beside the outcome. By default the inputs that any of the
         models has, if they are at most three, and otherwise what the models predict on average.
@@ -130,7 +133,8 @@ def ksd_compare_models(
     ------
     ValueError, TypeError
         If there are fewer than two models or ten observations, models do not observe the same data
-        on the same scale, or `data` do not fit them.
+        on the same scale, or `data` do not fit them. If an observed variable is not a sample of
+        whole observations, or a Potential may change its distribution.
 
     Notes
     -----

@@ -54,6 +54,16 @@ class Outcomes:
         drawn = [part[shown] for part in self.drawn]
         return Outcomes((np.cumsum(inside) - 1)[self.rows[shown]], self.observed[inside], drawn)
 
+    def by_category(self) -> tuple[np.ndarray, Outcomes]:
+        """Return the categories that occur, and whether elements are each of them, as 0 and 1."""
+        known = np.unique(np.concatenate([self.observed.ravel(), self.replicated.ravel()]))
+
+        def are(part: np.ndarray) -> np.ndarray:
+            return (part[:, :, None] == known).reshape(len(part), -1)
+
+        drawn = [are(part).astype(np.uint8) for part in self.drawn]
+        return known, Outcomes(self.rows, are(self.observed).astype(np.float64), drawn)
+
     @cached_property
     def replicated(self) -> np.ndarray:
         """Replicated outcomes, shape (draws, shown, elements)."""
@@ -77,8 +87,7 @@ class Outcomes:
     @cached_property
     def are_binary(self) -> bool:
         """Whether outcomes are zeros and ones."""
-        parts = (self.observed, self.replicated)
-        return self.n_elements == 1 and all(np.isin(part, _BINARY).all() for part in parts)
+        return all(np.isin(part, _BINARY).all() for part in (self.observed, self.replicated))
 
     def totals(self) -> tuple[str, np.ndarray, np.ndarray]:
         """Return totals of counts, or means, of every element, of observed and replicated data.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,7 +25,9 @@ from pymc_ksd.engine.conditional import evaluate_conditional
 from pymc_ksd.engine.walk import Effort
 from pymc_ksd.models.observed.fitted import FittedDensity
 from pymc_ksd.models.observed.layout import Places
+from pymc_ksd.models.observed.names import as_written
 from pymc_ksd.samples.covariates import Column
+from pymc_ksd.stats.panel import in_deviations
 from pymc_ksd.stein.points import Points
 from pymc_ksd.stein.stein_kernel import Member
 
@@ -94,6 +97,29 @@ class Speaking:
             found.append(self.parts.restored(rows[0].T)[0])
         return np.array(found) / self.parts.pairs
 
+    def excess(self, chosen: Sequence[int], rng: np.random.Generator) -> float:
+        """Return by how much observed data exceed replicated ones with some covariates alone."""
+        every = self.comparison.columns
+        own = replace(self.comparison, columns=[every[index] for index in chosen])
+        width = min(self.width, len(own.widths) - 1)
+        covariates: Any
+        if own.changes:
+            few = [[columns[index] for index in chosen] for columns in self.columns[:_DRAWS]]
+            tables = [own.in_bandwidths_of(columns, rng)[width] for columns in few]
+            covariates = [self.parts.arranged(table) for table in tables]
+        else:
+            covariates = self.parts.arranged(own.in_bandwidths(rng)[width])
+        samples = [[self.parts.arranged(points) for points in pair] for pair in self.samples]
+        sums, _ = evaluate_conditional(
+            [self.member],
+            samples[:_DRAWS],
+            [covariates],
+            Effort(client=False),
+            parts=self.parts.lengths,
+        )
+        observed, replicated = sums[0, :, :, 0].T
+        return float(in_deviations(observed, replicated, ddof=1).mean())
+
     def mean_columns(self) -> list[Column]:
         """Return the covariates, where they change with the draw on average."""
         if not self.comparison.changes:
@@ -127,8 +153,13 @@ def picture(
     xarray.Dataset
     """
     names = _element_names(density)
+    if density.is_nominal:
+        known, outcomes = outcomes.by_category()
+        names = [f"share of {name} {one:g}" for name in names for one in known]
     if speaking.comparison.columns:
         view = _along(density, speaking, outcomes, names, rng)
+    elif density.is_nominal:
+        view = _by_category(names, outcomes, is_marked=speaking.rejects)
     else:
         view = max(_over_values(density, speaking, outcomes), key=lambda one: one.strength)
     return view.dataset()
@@ -149,39 +180,61 @@ def _along(
         # Without a misfit any will do.
         return along_column(columns[0], outcomes, names, None, step_by_step=step_by_step)
     added = (speaking.contributions, speaking.replicated(rng))
-    found = []
-    for column, inside in _candidates(columns, added):
-        own = column.at(np.flatnonzero(inside))
-        of_own = (added[0][inside], added[1][:, inside])
-        few = outcomes.among(inside)
-        view = along_column(own, few, names, of_own, step_by_step=step_by_step)
-        found.append((view, column, inside))
-    view, column, inside = max(found, key=lambda one: one[0].strength)
-    places = _places_in(view, column)
+    found = list(_candidates(columns, added))
+    best = 0
+    if len(found) > 1:
+        best = int(np.argmax([speaking.excess(one.compared_by, rng) for one in found]))
+    chosen = found[best]
+    inside = chosen.inside
+    own = chosen.column.at(np.flatnonzero(inside))
+    of_own = (added[0][inside], added[1][:, inside])
+    few = outcomes.among(inside)
+    view = along_column(own, few, names, of_own, step_by_step=step_by_step)
+    places = _places_in(view, chosen.column)
     values = outcomes.observed[:, names.index(view.outcome)]
     named = _named(density.places, speaking, np.where(inside, places, np.nan), values)
-    return replace(view, named=named)
+    return replace(view, named=named, within=chosen.group)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A covariate that may be shown.
+
+    Attributes
+    ----------
+    column : Column
+        The covariate.
+    inside : ndarray of bool of shape (n,)
+        Which observations are shown along it.
+    compared_by : sequence of int
+        By which of the covariates these are compared.
+    group : str
+        What group they are, if it is only one.
+    """
+
+    column: Column
+    inside: np.ndarray
+    compared_by: Sequence[int]
+    group: str = ""
 
 
 def _candidates(
     columns: Sequence[Column], added: tuple[np.ndarray, np.ndarray]
-) -> Iterator[tuple[Column, np.ndarray]]:
-    """Give covariates to show, each with the observations that are shown along it.
-
-    Numbers within groups are shown for the group that adds most.
-    """
+) -> Iterator[_Candidate]:
+    """Give covariates to show; numbers within groups for the group that adds most."""
     everyone = np.ones(len(columns[0].values), dtype=bool)
-    groups = [column for column in columns if column.labels]
-    for column in groups or columns:
-        yield column, everyone
+    groups = [index for index, column in enumerate(columns) if column.labels]
+    for index in groups or range(len(columns)):
+        yield _Candidate(columns[index], everyone, [index])
     if not groups or len(groups) == len(columns):
         return
-    inside = furthest_group(groups[0], *added)
-    label = group_names(groups[0].values[inside], groups[0].names)[0]
-    for column in columns:
+    group = columns[groups[0]]
+    inside = furthest_group(group, *added)
+    label = f"{group.name} {group_names(group.values[inside], group.names)[0]}"
+    for index, column in enumerate(columns):
         if not column.labels and len(np.unique(column.values[inside])) > _FEW:
-            name = f"{column.name} in {groups[0].name} {label}"
-            yield replace(column, name=name), inside
+            own = replace(column, name=f"{column.name} in {label}")
+            yield _Candidate(own, inside, [index, *groups], label)
 
 
 def _places_in(view: View, column: Column) -> np.ndarray:
@@ -196,8 +249,7 @@ def _places_in(view: View, column: Column) -> np.ndarray:
 
 def _over_values(density: FittedDensity, speaking: Speaking, outcomes: Outcomes) -> Iterator[View]:
     """Give views of the distribution of outcomes, or of residuals where each has its own."""
-    name, is_marked = density.places.name, speaking.rejects
-    quantity = density.quantity or name
+    is_marked, quantity = speaking.rejects, density.quantity or density.places.name
     if outcomes.n_elements > 1:
         yield from _by_element(density, speaking, outcomes)
     if outcomes.n_elements == 1 and speaking.alike:
@@ -216,6 +268,16 @@ def _over_values(density: FittedDensity, speaking: Speaking, outcomes: Outcomes)
     single = np.where(rare, places, np.nan)
     named = _named(density.places, speaking, single, np.zeros_like(places)) if rare.any() else []
     yield replace(view, named=named)
+
+
+def _by_category(names: Sequence[str], outcomes: Outcomes, *, is_marked: bool) -> View:
+    """Return the view of how many outcomes are of which category."""
+    what, observed, replicated = outcomes.totals()
+    of = "number" if what == "total" else "share"
+    labels = [name.removeprefix("share of ") for name in names]
+    return by_element(
+        "category", f"{of} of outcomes", labels, observed, replicated, is_marked=is_marked
+    )
 
 
 def _by_element(density: FittedDensity, speaking: Speaking, outcomes: Outcomes) -> Iterator[View]:
@@ -281,7 +343,7 @@ def _label(places: Places, number: int) -> str:
     """Return what an observation is called: its labels, or its indices."""
     at = np.argwhere(places.numbers == number)[0]
     parts = [
-        str(places.coords[dim][index] if dim in places.coords else index)
+        str(as_written(places.coords[dim][index]) if dim in places.coords else index)
         for dim, index in zip(places.dims, at, strict=True)
     ]
     return ", ".join(parts)
@@ -294,7 +356,7 @@ def _labels(density: FittedDensity) -> list[str]:
     known = [variable.coords.get(dim) for dim in dims] or [None] * len(variable.shape)
     return [
         ", ".join(
-            str(index if labels is None else labels[index])
+            str(index if labels is None else as_written(labels[index]))
             for index, labels in zip(position, known, strict=True)
         )
         for position in np.ndindex(*variable.shape)

@@ -65,6 +65,8 @@ class View:
         How far the furthest place is off, in thresholds; 0 where places are not compared.
     named : sequence of (str, float, float)
         Observations that contribute most, and where they are.
+    within : str
+        The group that is shown, if it is only one.
     """
 
     kind: str
@@ -78,6 +80,7 @@ class View:
     marks: Sequence[Mark] = ()
     strength: float = 0.0
     named: Sequence[tuple[str, float, float]] = ()
+    within: str = ""
 
     def dataset(self) -> xr.Dataset:
         """Return the picture as results hold it, every dim at least one long."""
@@ -90,6 +93,7 @@ class View:
             "picture_along": ((), self.along),
             "picture_strength": ((), self.strength),
             "picture_outcome": ((), self.outcome),
+            "picture_within": ((), self.within),
             "picture_x": (("picture_dot",), x),
             "picture_y": (("picture_dot",), y),
             "picture_at": (("picture_place",), self.places),
@@ -230,12 +234,13 @@ def _expected(
             slopes[index] = np.polyfit(distance, medians[inside], 1)[0]
         rows[index] = np.quantile(replicated[:, inside] - slopes[index] * distance, QUANTILES)
     places = bins.places
+    possible = replicated.min(), replicated.max()
     if not bins.labels:
         # From the first observation to the last.
         ends = np.array([bins.values.min(), bins.values.max()])
         first, last = rows[[0, -1]] + (slopes[[0, -1]] * (ends - places[[0, -1]]))[:, None]
         rows, places = np.vstack([first, rows, last]), np.concatenate([ends[:1], places, ends[1:]])
-    return places, rows, np.full(len(places), np.nan)
+    return places, np.clip(rows, *possible), np.full(len(places), np.nan)
 
 
 def over_values(
@@ -275,21 +280,32 @@ def over_values(
 
 
 def _bins_of_values(observed: np.ndarray, replicated: np.ndarray, *, whole: bool) -> Bins:
-    """Return bins of equal width over what is expected and a little more, the last ones open."""
+    """Return bins of equal width over what is expected and a little more.
+
+    The first goes from the smallest value of all, the last to the largest.
+    """
     low, high = np.quantile(replicated, [0.001, 0.999])
     margin = _MARGIN * (high - low) or 1.0
     low = max(low - margin, min(observed.min(), low))
     high = min(high + margin, max(observed.max(), high))
-    labels: tuple[str, ...] = ()
+    least, most = min(observed.min(), replicated.min()), max(observed.max(), replicated.max())
+    labels: list[str] = []
     nothing = np.empty(0)
     if whole:
         step = max(1, int(np.ceil((high - low + 1) / _VALUES)))
         first = np.floor(low) + step * np.arange(int((high - np.floor(low)) // step) + 1)
         edges = np.append(first, first[-1] + step) - 0.5
-        labels = tuple(f"{one:g}–{one + step - 1:g}" if step > 1 else f"{one:g}" for one in first)
+        labels = [f"{one:g}–{one + step - 1:g}" if step > 1 else f"{one:g}" for one in first]
+        least, most = least - 0.5, most + 0.5
+        if least < edges[0]:
+            labels[0] = f"{first[0] + step - 1:g} or less"
+        if most > edges[-1]:
+            labels[-1] = f"{first[-1]:g} or more"
     else:
         edges = np.linspace(low, high, _VALUES + 1)
-    return Bins(nothing, nothing.astype(int), (edges[1:] + edges[:-1]) / 2, edges, labels)
+    places = (edges[1:] + edges[:-1]) / 2
+    edges[[0, -1]] = min(least, edges[0]), max(most, edges[-1])
+    return Bins(nothing, nothing.astype(int), places, edges, tuple(labels))
 
 
 def _counts(bins: Bins, values: np.ndarray) -> np.ndarray:

@@ -137,21 +137,13 @@ def _word(shift: float, width: float) -> str:
 
 
 def stretches(bins: Bins, marked: np.ndarray, words: Sequence[str]) -> list[Mark]:
-    """Join marked bins that are next to each other and say the same; groups stay single.
-
-    Between neighbours one that says nothing clear goes with the one before it.
-    """
+    """Join marked bins that are next to each other and say the same; groups stay single."""
     found: list[Mark] = []
     for index in np.flatnonzero(marked).tolist():
         start, stop = map(float, bins.edges[index : index + 2])
         before = found[-1] if found and not bins.labels and found[-1].stop == start else None
-        word = words[index]
-        if before is not None and "different" in (word, before.word):
-            word = before.word if word == "different" else word
-            found[-1] = Mark(before.start, before.stop, word)
-            before = found[-1]
-        if before is not None and before.word == word:
-            found[-1] = Mark(before.start, stop, word)
+        if before is not None and before.word == words[index]:
+            found[-1] = Mark(before.start, stop, before.word)
         else:
-            found.append(Mark(start, stop, word))
+            found.append(Mark(start, stop, words[index]))
     return found

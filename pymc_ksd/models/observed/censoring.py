@@ -10,7 +10,8 @@ been censored. With :math:`u` uniform a value above the bound :math:`b` is
     F^{-1}\left(F(b) + u\,(1 - F(b))\right),
 
 by the quantile function where PyMC knows it, and by bisection of :math:`\log F` elsewhere. Far in
-the upper tail, where :math:`F(b)` is rounded to one, it is :math:`\log (1 - F)` that is bisected.
+the tails, where :math:`F(b)` is rounded to one or zero, :math:`\log (1 - F)` or :math:`\log F` is
+bisected.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pymc_ksd.models.observed.part import Part
 
 #: How often an interval around a quantile is widened, and then halved: until it is a number apart.
 _WIDENED, _HALVED = 1_100, 1_100
-#: Share above a bound below which it is computed by itself, and not as what is left of one.
+#: Share beyond a bound below which its logarithm is bisected.
 _FAR = 1e-8
 #: A function of ``(values, *given)`` arranged as the model has them.
 Function = Callable[..., np.ndarray]
@@ -117,14 +118,15 @@ class Completion:
             share = np.exp(at_bound)
             # Uniform between zero and the share at the lower bound, or that at the upper and one.
             target = np.where(below, uniform * share, share + uniform * (1 - share))
-            is_far = above & (share > 1 - _FAR)
-            near = (below | above) & ~is_far
+            far_above, far_below = above & (share > 1 - _FAR), below & (share < _FAR)
+            near = (below | above) & ~(far_above | far_below)
             if near.any():
                 # One that is known, in the place of those that are rounded to the last.
-                target = np.where(is_far, 0.5, target)
+                target = np.where(near, target, 0.5)
                 full = np.where(near, self._quantiles(target, full, above, given), full)
-            if is_far.any():
-                full = np.where(is_far, self._far(uniform, full, is_far, given), full)
+            for is_far, upwards in ((far_above, True), (far_below, False)):
+                if is_far.any():
+                    full = self._far(uniform, full, is_far, given, upwards=upwards)
         return self._layout.to_points(full)
 
     @cached_property
@@ -139,22 +141,29 @@ class Completion:
         bounds: np.ndarray,
         is_far: np.ndarray,
         given: Sequence[np.ndarray],
+        *,
+        upwards: bool,
     ) -> np.ndarray:
-        """Return values beyond bounds far in the upper tail."""
-        at_bound = np.asarray(self._log_above(bounds, *given))
+        """Return values with those at bounds far in a tail drawn beyond them."""
+        log_share = self._log_above if upwards else self._log_cdf
+        at_bound = np.asarray(log_share(bounds, *given))
         is_known = np.isfinite(at_bound) & (at_bound < 0)
         if not is_known[is_far].all():
             count = np.count_nonzero(is_far & ~is_known)
             raise ValueError(
-                f"{count} value(s) of {self._layout.name!r} are censored so far above what the "
-                "model expects at a draw of the posterior that the probability beyond the bound is "
-                "zero in double precision: they cannot be completed. The model hardly allows them."
+                f"{count} value(s) of {self._layout.name!r} are censored so far "
+                f"{'above' if upwards else 'below'} what the model expects at a draw of the "
+                "posterior that the probability beyond the bound is zero in double precision: they "
+                "cannot be completed. The model hardly allows them."
             )
+        sign = -1.0 if upwards else 1.0
         # Others have reached what is asked of them where they are.
-        target = np.where(is_far, -(at_bound + np.log(uniform)), -np.inf)
-        everywhere = np.ones(bounds.shape, dtype=bool)
+        target = np.where(is_far, sign * (at_bound + np.log(uniform)), sign * np.inf)
         return bisected(
-            lambda values: -np.asarray(self._log_above(values, *given)), target, bounds, everywhere
+            lambda values: sign * np.asarray(log_share(values, *given)),
+            target,
+            bounds,
+            np.full(bounds.shape, upwards),
         )
 
     def _quantiles(

@@ -21,7 +21,7 @@ from pymc_ksd.compilation import (
     one_at_a_time,
     replaced_in,
 )
-from pymc_ksd.models.lattice import is_discrete, operator_values
+from pymc_ksd.models.lattice import is_discrete, is_nominal, operator_values
 from pymc_ksd.models.log_density import (
     as_tuple,
     check_observed_logp,
@@ -37,6 +37,7 @@ from pymc_ksd.models.observed.count_moments import compile_count_moments
 from pymc_ksd.models.observed.functions import Observations, compile_quantiles, draws_in_a_loop
 from pymc_ksd.models.observed.given import PartInputs
 from pymc_ksd.models.observed.layout import Layout, Places, find_layout, find_places, is_split
+from pymc_ksd.models.observed.names import different
 from pymc_ksd.models.observed.numbers import parameter_graphs
 from pymc_ksd.models.observed.part import Input, Part
 from pymc_ksd.models.observed.parts import find_parts, part_name, whole_part
@@ -99,6 +100,8 @@ class FittedDensity:
         known.
     quantity : str
         What observations are, where they are not the variable's own values.
+    is_nominal : bool
+        Whether they are categories that have no order.
     """
 
     variable: Variable
@@ -122,6 +125,7 @@ class FittedDensity:
     completed: Callable[..., np.ndarray] | None = None
     moments: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None
     quantity: str = ""
+    is_nominal: bool = False
 
     @property
     def same_data(self) -> bool:
@@ -280,6 +284,7 @@ def _build(
         past=_compile_past(part, layout, given),
         moments=None if moments is None else shared(moments),
         quantity=part.quantity,
+        is_nominal=is_nominal(part.rv),
     )
     return one_at_a_time(_with_completion(density, layout, given, shared))
 
@@ -397,12 +402,13 @@ def _compile_parameters(layout: Layout, given: PartInputs) -> Callable[..., dict
     names = given.parameter_names
 
     def parameters(*known: np.ndarray) -> dict[str, np.ndarray]:
-        found = {}
+        found = []
         for key, values in zip(names, function(*known), strict=True):
             array = np.asarray(values)
             if tuple(array.shape[a] for a in layout.axes if a < array.ndim) == layout.lengths:
                 points = layout.to_points(array.astype(np.float64))
-                found[key] = points.reshape(len(points), -1)
-        return found
+                found.append((key, points.reshape(len(points), -1)))
+        own = different(key for key, _ in found)
+        return {key: table for key, (_, table) in zip(own, found, strict=True)}
 
     return parameters

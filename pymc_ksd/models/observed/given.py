@@ -12,7 +12,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_ksd.compilation import replaced_in
 from pymc_ksd.models.log_density import evaluate_shapes
-from pymc_ksd.models.observed.names import different
 from pymc_ksd.models.observed.numbers import named_parameters, parameter_graphs
 from pymc_ksd.models.observed.once import Once, computed_once
 from pymc_ksd.models.observed.part import Part
@@ -93,7 +92,7 @@ class PartInputs:
             resized=cut_resized,
             bounds=bounds,
             # Graphs that were put together anew have lost the names that users gave them.
-            parameter_names=different(name for name, _ in named_parameters(part.rv, others)),
+            parameter_names=[name for name, _ in named_parameters(part.rv, others)],
             numbers=tuple(graph for other in later for graph in parameter_graphs(other)),
             replaced=replaced,
         )

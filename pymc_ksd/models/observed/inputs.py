@@ -50,6 +50,8 @@ def inputs_of(
         table = density.places.rows(value)
         if table is not None and not is_data(node, own):
             table = table.reshape(len(table), -1)
+            if (table == table[:, :1]).all():
+                table = table[:, :1]  # one number beside all elements of an outcome
             labels = node in indices and _is_whole(value)
             yield names.of(node, value, table.shape[1]), table, labels
 

@@ -22,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_ksd.compilation import compile_function, replaced_in
 from pymc_ksd.models.lattice import is_discrete, lattice_transform
 from pymc_ksd.models.log_density import (
+    NotWholeError,
     check_unconstrained,
     describe,
     evaluate_shapes,
@@ -135,7 +136,8 @@ def find_layout(
         axes, is_single = _sample_axes(model, name, n_batch, sample_dims), False
     lengths = (1,) if is_single else tuple(shape[axis] for axis in axes)
     if several and np.prod(lengths) <= 1:
-        raise ValueError(f"The observed variable {name!r} is {one_observation(rv, shape)}")
+        kind = ValueError if np.prod(shape) == 1 else NotWholeError
+        raise kind(f"The observed variable {name!r} is {one_observation(rv, shape)}")
 
     # The variables this one depends on get the symbolic number of observations too.
     (free,) = replaced_in([rv], resized) if resized else (rv,)

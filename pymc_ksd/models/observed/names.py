@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from pymc.distributions.distribution import Distribution
 from pytensor.graph.basic import Apply
 from pytensor.scalar import Cast, Identity, Mul
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
@@ -42,8 +44,11 @@ def parameter_name(graph: TensorVariable, op: Any, index: int) -> str:
     own = _behind(graph).name
     if own:
         return str(own)
+    if isinstance(getattr(op, "base_rv_op", None), RandomVariable):
+        # Of a truncated one: behind a generator and a size come those of what is truncated.
+        op, index = op.base_rv_op, index - 2
     known = _parameters_of(op.__class__)
-    return known[index] if index < len(known) else _NO_PARAMETER_NAME
+    return known[index] if 0 <= index < len(known) else _NO_PARAMETER_NAME
 
 
 @cache
@@ -69,13 +74,22 @@ def different(names: Iterable[str]) -> list[str]:
     return told
 
 
+def as_written(label: Any) -> Any:
+    """Return a label as people write it: dates without a time that says nothing."""
+    if isinstance(label, datetime) and label.tzinfo is None:
+        label = np.datetime64(label)
+    if isinstance(label, np.datetime64):
+        return str(np.datetime_as_string(label, unit="auto"))
+    return label
+
+
 def column_names(name: str, count: int, labels: Sequence[Any] | None = None) -> list[str]:
     """Return the names of an array's columns, with their labels where there are any."""
     if count == 1:
         return [name]
     if labels is None or len(labels) != count:
         labels = range(count)
-    return [f"{name}[{label}]" for label in labels]
+    return [f"{name}[{as_written(label)}]" for label in labels]
 
 
 class InputNames:
@@ -147,7 +161,7 @@ class InputNames:
             if count > 1 and labels is not None and len(labels) == count:
                 if all(isinstance(label, str) for label in labels):
                     return [str(label) for label in labels]
-                return [f"input of {found.name}[{label}]" for label in labels]
+                return [f"input of {found.name}[{as_written(label)}]" for label in labels]
             if isinstance(owner.op, Elemwise) and not isinstance(owner.op.scalar_op, Mul):
                 continue
             return column_names(f"input of {found.name}{self._position(other, labels)}", count)
@@ -171,7 +185,7 @@ class InputNames:
             return ""
         number = int(taken[0])
         known = labels is not None and -len(labels) <= number < len(labels)
-        return f"[{labels[number] if known and labels is not None else number}]"
+        return f"[{as_written(labels[number]) if known and labels is not None else number}]"
 
 
 def _is_transparent(owner: Apply) -> bool:
