@@ -53,10 +53,11 @@ def _build(
         target = free_target(model, names, compile_kwargs)
     else:
         target = fixed_target(model, names, sample_dims, compile_kwargs)
-    behind = data_behind(model)
+    behind, count = data_behind(model), target.numbers_computed
     return replace(
         target,
         values=explained(target.values, behind),
+        numbers_computed=None if count is None else explained(count, behind),
         belonging=belonging(model) if model.free_RVs else None,
     )
 
