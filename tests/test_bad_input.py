@@ -81,7 +81,7 @@ def changed(row, column, value):
         (np.arange(40).reshape(20, 2).astype("M8[D]"), TypeError, r"of numbers \(dates\)"),
         ({"x": np.arange(40).reshape(20, 2).astype("m8[s]")}, TypeError, r"of numbers \(times\)"),
         (xr.DataArray(np.arange(40).reshape(20, 2).astype("M8[s]")), TypeError, r"\(dates\)"),
-        (None, ValueError, r"`data` is required: only a model without free variables"),
+        (None, ValueError, r"`data` is required: only a model without free .* check with ksd_ppc"),
     ],
 )
 def test_bad_data(model, data, error, message):

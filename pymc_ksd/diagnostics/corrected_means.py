@@ -262,6 +262,11 @@ def _from_series(
         Uncorrected.SD_TOO_FAR: ~((ratio >= 1 / _LARGEST_FACTOR) & (ratio <= _LARGEST_FACTOR)),
     }
     uncorrected = np.select(list(reasons.values()), list(reasons), Uncorrected.NO)
+    too_far = varies & reasons[Uncorrected.TOO_FAR]
+    if too_far.any():
+        # What features explain in draws of another distribution they need not explain in this one.
+        corrected = np.isin(uncorrected, [Uncorrected.NO, Uncorrected.SD_TOO_FAR])
+        uncorrected[corrected] = Uncorrected.OTHERS_TOO_FAR
     sd_good = uncorrected == Uncorrected.NO
     good = sd_good | (uncorrected == Uncorrected.SD_TOO_FAR)
     # What is noise is tested by other functions, whose errors are none of the correction.
@@ -284,7 +289,7 @@ def _from_series(
         variance_errors=variance_errors,
         unexplained=variates.unexplained,
         few_decide=varies & reasons[Uncorrected.FEW_DECIDE],
-        too_far=varies & reasons[Uncorrected.TOO_FAR],
+        too_far=too_far,
         uncorrected=uncorrected,
         order=variates.basis.order,
         is_tilted=units.frame.tilt is not None,

@@ -101,8 +101,9 @@ def ksd_moments(
         - ``p_mean`` and ``p_sd``: their p-values, adjusted for everything that is shown,
         - ``uncorrected``: 0, or why there is no corrected value: it is not finite in every draw
           (1), the same in every draw (2), a few draws decide the correction (3), the draws are too
-          far off (4), parts of them disagree about the correction (5), or only the standard
-          deviation is too far off (6),
+          far off (4), parts of them disagree about the correction (5), only the standard
+          deviation is too far off (6), or another parameter is, so that no correction can be
+          trusted (7),
 
         and the scalars ``p_value``, the smallest of the adjusted p-values, and ``gain``: how many
         times as many draws it would take for plain means to be as precise as the corrected ones

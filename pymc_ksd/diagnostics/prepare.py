@@ -291,7 +291,8 @@ def prepare(
         if data is None:
             raise ValueError(
                 "`data` is required: only a model without free variables has data of its own to "
-                "test."
+                "test. Give draws to test whether they come from the posterior, or check with "
+                "ksd_ppc(model, draws) whether the fitted model fits its data."
             )
     asked = how
     seed, rng = seeded_generator(random_seed)

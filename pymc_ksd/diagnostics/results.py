@@ -22,8 +22,9 @@ from pymc_ksd.models.observed.layout import Places
 from pymc_ksd.models.observed.names import as_written
 from pymc_ksd.models.target import Variable
 
-#: Growth of `ess_ksd` with the draws (1: in proportion) below which it counts as levelling off,
-#: and the share of the draws it must stay below: a good sampler's curve is noisy, but high.
+#: Growth of `ess_ksd`, or fall of the squared discrepancy, with the draws (1: in proportion) below
+#: which they count as levelling off, and the share of the draws that `ess_ksd` must stay below: a
+#: good sampler's curve is noisy, but high.
 _LEVEL_SLOPE, _LEVEL_SHARE = 0.25, 0.2
 #: The largest p-value that is more than weak evidence.
 _WEAK = 0.01
@@ -60,6 +61,7 @@ class Uncorrected(IntEnum):
     TOO_FAR = 4
     DISAGREE = 5
     SD_TOO_FAR = 6
+    OTHERS_TOO_FAR = 7
 
 
 _WHY_UNCORRECTED = {
@@ -69,6 +71,7 @@ _WHY_UNCORRECTED = {
     Uncorrected.TOO_FAR: "too far off to be corrected",
     Uncorrected.DISAGREE: "parts of the draws disagree about the correction",
     Uncorrected.SD_TOO_FAR: "sd too far off to be corrected",
+    Uncorrected.OTHERS_TOO_FAR: "other parameters are too far off for a correction",
 }
 
 
@@ -410,7 +413,10 @@ def growth(evolution: xr.Dataset) -> tuple[bool, str]:
     total = sentences.worth(sizes[-1], n)
     if steps[quarter] == steps[-1]:
         return False, total
-    slope = np.log(sizes[-1] / sizes[quarter]) / np.log(steps[-1] / steps[quarter])
+    # A single draw with a huge score changes ess_ksd, and the discrepancy itself hardly.
+    squares = evolution["ksd"].values ** 2
+    grown = min(sizes[-1] / sizes[quarter], squares[quarter] / squares[-1])
+    slope = np.log(grown) / np.log(steps[-1] / steps[quarter])
     if slope < _LEVEL_SLOPE and sizes[-1] < _LEVEL_SHARE * n:
         return True, sentences.levelled_off(total, n_quarter)
     return False, total

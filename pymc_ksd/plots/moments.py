@@ -86,7 +86,8 @@ def plot_ksd_moments(
     if len(biases.labels) > max_parameters:
         xlabel += f"; the {max_parameters} worst of {len(biases.labels):,} parameters"
         biases = biases.first(max_parameters)
-    data = xr.Dataset({"bias": ("row", biases.sizes[:, 0])})
+    # Of what is shown without any number, too, there is a picture.
+    data = xr.Dataset({"bias": ("row", np.nan_to_num(biases.sizes[:, 0]))})
     size = (800, 190 + 34 * len(biases.labels))
     picture = Picture.open(data, size, Visual, visuals, plot_collection, backend, pc_kwargs)
     margin = float(result.attrs.get("margin", 0.0))

@@ -55,8 +55,14 @@ def check_draws(data: Any, argument: str) -> None:
         raise TypeError(
             f"`{argument}` must hold a sampler's draws: a DataTree or InferenceData with a group "
             "'posterior', a MultiTrace, or a Dataset with the dims 'chain' and 'draw', got "
-            f"{_with_dims(data)}."
+            f"{_with_dims(data)}.{_draw_first(data)}"
         )
+
+
+def _draw_first(data: Any) -> str:
+    """Say what to do with what a variational fit returns, of which draws are wanted."""
+    is_fit = any(kind.__name__ == "Approximation" for kind in type(data).__mro__)
+    return " Give draws of it, such as its `sample(1_000)`." if is_fit else ""
 
 
 def _with_dims(data: Any) -> str:

@@ -91,7 +91,8 @@ def from_array(values: np.ndarray, variables: Sequence[Variable]) -> dict[str, n
         parts = ", ".join(f"{variable.name} {variable.shape}" for variable in variables)
         raise ValueError(
             f"`data` must have shape (n, {width}), one row for each point with the variables "
-            f"{parts} side by side, got shape {values.shape}."
+            f"{parts} side by side, got shape {values.shape}. Draws of a sampler, which may be "
+            "correlated, are given as a Dataset with the dims 'chain' and 'draw'."
         )
     samples, start = {}, 0
     for variable in variables:

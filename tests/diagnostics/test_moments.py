@@ -523,3 +523,24 @@ def test_functions_of_draws_return_a_number_for_each(normal):
     ):
         with pytest.raises(ValueError, match=message):
             ksd_expectation(normal, draws, function)
+
+
+def test_fits_are_no_draws():
+    with pm.Model() as model:
+        pm.Normal("x")
+        fit = pm.fit(2, progressbar=False)
+    with pytest.raises(TypeError, match=r"got MeanField\. Give draws of it, such as its `sample"):
+        ksd_moments(model, fit)
+
+
+def test_nothing_is_corrected_where_one_parameter_is_far_off(rng):
+    """A hierarchy far from its posterior: others' corrections would point anywhere."""
+    values = rng.normal([0.0, 0.3, 4.0], size=(4, 250, 3))
+    draws = xr.Dataset({"x": (("chain", "draw", "k"), values)})
+    score = Score.from_callable(lambda x: -x, dim=3)
+    found = ksd_moments(score, draws)["x"]
+    np.testing.assert_array_equal(found.sel(diagnostic="uncorrected"), [7, 7, 4])
+    assert np.isnan(found.sel(diagnostic=["stein_mean", "stein_sd", "bias_mean"])).all()
+    assert found.sel(diagnostic="p_mean", k=1) < 1e-6  # it is tested all the same
+    near = ksd_moments(score, draws.isel(k=[0, 1, 1]))["x"]
+    assert np.isfinite(near.sel(diagnostic="bias_mean")).all()

@@ -9,7 +9,7 @@ import xarray as xr
 
 import pymc_ksd
 from pymc_ksd import Score, ksd_moments, plot_ksd_moments
-from pymc_ksd.diagnostics.results import Biases
+from pymc_ksd.diagnostics.results import Biases, Uncorrected
 
 
 def moments(rng, dim=3, shift=0.3, scale=1.0, n=250, **options):
@@ -130,6 +130,7 @@ def test_plot_is_legible_for_few_and_for_many(dim, rng):
 
 def test_plot_says_what_cannot_be_corrected(rng):
     result = moments(rng, dim=2, shift=3.0)
+    assert result["x[0]"].sel(diagnostic="uncorrected") == Uncorrected.OTHERS_TOO_FAR
     assert np.isnan(result["x[1]"].sel(diagnostic="bias_mean"))
     axis, figure = axis_of(result)
     assert axis.get_yticklabels()[0].get_text() == "x[1] (no correction)"

@@ -84,6 +84,10 @@ def test_evolution_that_levels_off_is_a_warning(rng):
     assert "hardly better than after the first" in headline(words)
     exact = ksd_evolution(STANDARD, draws_of(rng.normal(size=(4, 1000, 2))))
     assert explain(exact).status == "passed"
+    # A draw with a huge score makes ess_ksd jump while the discrepancy stays.
+    jumps = biased.copy(deep=True)
+    jumps["ess_ksd"][-20:] *= 2
+    assert explain(jumps).status == "warning"
 
 
 @pytest.fixture(scope="module")
