@@ -98,9 +98,9 @@ MISFITS = {
     "past": "The misfit depends on earlier values",
     "inputs": "The misfit depends on the inputs",
     "groups": "The misfit differs between groups",
-    "inputs within groups": "The misfit depends on the inputs, differently in each group",
+    "inputs within groups": "Within groups, the misfit depends on the inputs",
     "covariates": "The misfit depends on the covariates that were given",
-    "covariates within groups": "The misfit depends on the covariates, differently in each group",
+    "covariates within groups": "Within groups, the misfit depends on the covariates",
 }
 #: How to extend the model, by the comparison that shows the misfit most and the kind of outcome.
 EXTENSIONS: dict[str, dict[str, str]] = {

@@ -268,3 +268,12 @@ def test_moments_of_counts_are_those_of_scipy(write, law):
     mean, deviation = fitted_density(model, model["y"], None, None).moments()
     np.testing.assert_allclose(mean, np.broadcast_to(law.mean(), 12), rtol=1e-10)
     np.testing.assert_allclose(deviation, np.broadcast_to(law.std(), 12), rtol=1e-10)
+
+
+def test_parameters_are_not_called_like_another_variable():
+    x = np.linspace(0, 1, 20)
+    with pm.Model() as model:
+        mu, group = pm.Normal("mu"), pm.Normal("group", shape=20)
+        pm.Normal("y", mu + group * x, 1.0, observed=x)
+    density = fitted_density(model, model["y"], None, None)
+    assert list(density.parameters(np.array(0.5), np.ones(20))) == ["mu of y"]

@@ -277,7 +277,7 @@ def _build(
             len(values), -1
         ),
         log_density=shared(observations.compile_log_density([unconstrained_shape], compile_kwargs)),
-        parameters=shared(_compile_parameters(layout, given)),
+        parameters=shared(_compile_parameters(layout, given, _parameter_names(model, part, given))),
         source=part_name(model, whole_part(model, rv).name),
         numbers=given.numbers,
         along=tuple(part.along),
@@ -396,10 +396,17 @@ def _own_sample_dims(
     return None if somewhere and not has_them else sample_dims
 
 
-def _compile_parameters(layout: Layout, given: PartInputs) -> Callable[..., dict[str, np.ndarray]]:
+def _parameter_names(model: pm.Model, part: Part, given: PartInputs) -> list[str]:
+    """Return what parameters are called: not like a single number that is a variable of its own."""
+    own = {name for name, one in model.named_vars.items() if not getattr(one, "ndim", 1)}
+    return [f"{name} of {part.name}" if name in own else name for name in given.parameter_names]
+
+
+def _compile_parameters(
+    layout: Layout, given: PartInputs, names: Sequence[str]
+) -> Callable[..., dict[str, np.ndarray]]:
     """Return the distribution's parameters that differ between observations, by their names."""
     function = compile_function(given.inputs, list(parameter_graphs(given.rv)))
-    names = given.parameter_names
 
     def parameters(*known: np.ndarray) -> dict[str, np.ndarray]:
         found = []
