@@ -369,6 +369,7 @@ def test_draws_of_another_model_are_told(rng):
     ],
     ids=["path", "vector", "simplex", "censored", "atom"],
 )
+# PyMC 5 builds the loops of AR with what its PyTensor calls outdated.
 @pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 def test_only_whole_observations_are_compared(write, rng):
     y = rng.normal(size=30)
