@@ -369,7 +369,7 @@ def test_draws_of_another_model_are_told(rng):
     ],
     ids=["path", "vector", "simplex", "censored", "atom"],
 )
-# PyMC 5 builds the loops of AR with what its PyTensor calls outdated.
+# PyMC 5 builds paths and hurdles through a call that PyTensor is about to change.
 @pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 def test_only_whole_observations_are_compared(write, rng):
     y = rng.normal(size=30)

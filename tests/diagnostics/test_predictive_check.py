@@ -874,7 +874,6 @@ def test_an_exact_name_wins(rng):
 
 
 # PyMC 5 builds truncated distributions through a call that PyTensor is about to change.
-# PyMC 5 builds the loops of AR with what its PyTensor calls outdated.
 @pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 def test_hurdles_are_scaled_by_few_values_and_little_memory():
     """Truncated counts are drawn in a loop, whose steps are all held in memory."""

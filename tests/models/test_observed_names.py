@@ -104,7 +104,7 @@ def trials():
     pm.Binomial("y", np.arange(3.0, 15.0), pm.Beta("chance", 1, 1), observed=GROUP)
 
 
-# PyMC 5 builds the loops of AR with what its PyTensor calls outdated.
+# PyMC 5 builds truncated distributions through a call that PyTensor is about to change.
 @pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 @pytest.mark.parametrize(
     ("write", "parameters", "inputs"),
@@ -218,7 +218,6 @@ def test_what_takes_long_is_computed_once_for_a_draw():
 
 
 # PyTensor 2 and 3 return different things, and warn of it.
-# PyMC 5 builds the loops of AR with what its PyTensor calls outdated.
 @pytest.mark.filterwarnings("ignore:Scan return signature:DeprecationWarning")
 def test_a_scan_is_computed_once():
     with pm.Model() as model:
